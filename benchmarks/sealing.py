@@ -30,7 +30,7 @@ from wardround.federation.message import Array, Message
 from wardround.reports.tables import Row, Table
 from wardround.secure_aggregation.bfv import BfvParameters
 from wardround.secure_aggregation.codecs import BfvCodec
-from wardround.secure_aggregation.mac import MacTag, added, pad_of
+from wardround.secure_aggregation.mac import MacTag, add_tags, derive_pad
 from wardround.secure_aggregation.packing import Layout
 from wardround.secure_aggregation.transcript import sealed_digest
 
@@ -165,13 +165,13 @@ def our_scheme(packing: str, numbers: int) -> Scheme:
     group_key, context = bytes(32), bytes(32)
 
     def pad(digest: str) -> MacTag:
-        return pad_of(group_key, context=context, site="h1", digest=digest, moduli=codec.moduli)
+        return derive_pad(group_key, context=context, site="h1", digest=digest, moduli=codec.moduli)
 
     def seal(update: Array) -> Tagged:
         slots = layout.pack({"update": update}, share=0.5).slots
         arrays, hashed = codec.seal(slots, secret, codec.hash_key(group_key, context, layout.slots))
         digest = sealed_digest(Message({}, arrays))
-        return Tagged(arrays, ((digest, added([hashed, pad(digest)], codec.moduli)),))
+        return Tagged(arrays, ((digest, add_tags([hashed, pad(digest)], codec.moduli)),))
 
     def prepare(sealed: Tagged) -> TaggedSum:
         running = TaggedSum(codec.sum(layout.slots))
@@ -180,8 +180,8 @@ def our_scheme(packing: str, numbers: int) -> Scheme:
 
     def open_mean(total: Tagged) -> Array:
         hashed = codec.hash(total.arrays, layout.slots, secret, codec.hash_key(group_key, context, layout.slots))
-        found = added([hashed, *(pad(digest) for digest, _ in total.tags)], codec.moduli)
-        assert found == added([tag for _, tag in total.tags], codec.moduli)
+        found = add_tags([hashed, *(pad(digest) for digest, _ in total.tags)], codec.moduli)
+        assert found == add_tags([tag for _, tag in total.tags], codec.moduli)
         slots = codec.open(total.arrays, layout.slots, secret)
         return layout.unpack(slots, share=1.0, sites=2)["update"]
 

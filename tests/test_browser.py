@@ -1,4 +1,4 @@
-"""The browser that other tests use: what it lets pass, and what it does not."""
+"""The browser of other tests: which pages it accepts, and which it reports."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _HEAD = "<!doctype html><html lang=en><title>t</title>"
 
 
-def test_a_page_is_as_wide_as_asked_for_and_can_be_photographed(
+def test_a_page_has_the_requested_width_and_a_screenshot(
     browser_page: OpenPage, screenshots: Callable[[str], Path], tmp_path: Path
 ) -> None:
     (tmp_path / "page.html").write_text(f"{_HEAD}<h1>Hello</h1>")
@@ -36,7 +36,7 @@ def test_a_page_is_as_wide_as_asked_for_and_can_be_photographed(
         ("<img src='http://127.0.0.1:9/x.png' alt=''>", "request to another host: http://127.0.0.1:9/x.png"),
     ],
 )
-def test_a_page_that_complains_or_asks_elsewhere_is_at_fault(
+def test_console_errors_and_requests_to_other_hosts_are_faults(
     browser: Browser, tmp_path: Path, body: str, fault: str
 ) -> None:
     (tmp_path / "page.html").write_text(_HEAD + body)
@@ -47,6 +47,6 @@ def test_a_page_that_complains_or_asks_elsewhere_is_at_fault(
     assert fault in watch.faults
 
 
-def test_an_error_that_is_allowed_does_not(browser_page: OpenPage, tmp_path: Path) -> None:
+def test_an_allowed_console_error_is_not_a_fault(browser_page: OpenPage, tmp_path: Path) -> None:
     (tmp_path / "page.html").write_text(f"{_HEAD}<script>console.error('gone for now')</script>")
     browser_page(390, allowed="gone for").goto((tmp_path / "page.html").as_uri())

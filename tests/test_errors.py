@@ -11,7 +11,7 @@ DECORATION = "│├└─ "
 
 
 def drawn() -> dict[str, str | None]:
-    """Each error of the drawing at the top of `errors.py` and the one it hangs from."""
+    """Return each error in the tree at the top of `errors.py` with its parent."""
     found: dict[str, str | None] = {}
     above: list[str] = []
     for line in (errors.__doc__ or "").splitlines():
@@ -23,19 +23,19 @@ def drawn() -> dict[str, str | None]:
     return found
 
 
-def test_the_tree_is_as_drawn() -> None:
+def test_the_error_tree_in_the_docstring_is_correct() -> None:
     assert {"TagError": "TextError", "SplitError": "CorpusError", "WardroundError": None}.items() <= drawn().items()
     for name, parent in drawn().items():
         assert getattr(errors, name).__bases__ == (getattr(errors, parent) if parent else Exception,)
 
 
-def test_every_error_is_drawn_and_public() -> None:
+def test_every_error_is_in_the_tree_and_public() -> None:
     assert drawn().keys() == set(errors.__all__)
     defined = {name for name, value in vars(errors).items() if isinstance(value, type) and issubclass(value, Exception)}
     assert defined == set(errors.__all__)
 
 
-def test_the_root_catches_everything() -> None:
+def test_the_base_class_catches_every_error() -> None:
     more = {"SpoiledSumError": {"sites": ("h1",)}, "RefusedSumError": {"counts": True}}
     for name in errors.__all__:
         with pytest.raises(WardroundError, match=r"^(sum: )?no$"):

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from wardround.parsing import MalformedDataError, is_whole, parse_json, parse_toml, read_json, read_limited, read_toml
+from wardround.parsing import MalformedDataError, is_integer, parse_json, parse_toml, read_json, read_limited, read_toml
 
 
 @pytest.mark.parametrize(
@@ -40,19 +40,19 @@ def test_json_within_the_limits(text: str | bytes, value: object) -> None:
         ("", "is no JSON: line 1, column 1: "),
     ],
 )
-def test_json_outside_them(text: str | bytes, message: str) -> None:
+def test_json_outside_the_limits_is_refused(text: str | bytes, message: str) -> None:
     with pytest.raises(MalformedDataError, match=message):
         parse_json(text)
 
 
-def test_an_error_quotes_nothing() -> None:
+def test_a_parsing_error_quotes_no_content() -> None:
     for text in ('{"name": "Quillwort', '["Quillwort"', "Quillwort", '{"a": Quillwort}'):
         with pytest.raises(MalformedDataError) as caught:
             parse_json(text)
         assert "Quillwort" not in str(caught.value)
 
 
-def test_our_own_records_may_hold_numbers_that_are_not_finite() -> None:
+def test_non_finite_numbers_are_read_with_finite_false() -> None:
     assert parse_json("[NaN, Infinity]" + " " * 3, finite=False)[1] == float("inf")
     deep: Any = parse_json('{"loss": NaN, "more": [' + "[]," * 99 + "[]]}", finite=False)
     assert deep["loss"] != deep["loss"]
@@ -95,12 +95,12 @@ def test_toml_within_the_limits() -> None:
         ("a = 2023-02-31", "is no TOML: "),
     ],
 )
-def test_toml_outside_them(text: str | bytes, message: str) -> None:
+def test_toml_outside_the_limits_is_refused(text: str | bytes, message: str) -> None:
     with pytest.raises(MalformedDataError, match=message):
         parse_toml(text)
 
 
-def test_a_caller_that_names_the_setting_takes_what_is_not_finite() -> None:
+def test_toml_with_an_infinite_number_is_read_with_finite_false() -> None:
     assert parse_toml("a = inf", finite=False) == {"a": float("inf")}
 
 
@@ -110,7 +110,7 @@ def test_files(tmp_path: Path) -> None:
     assert read_json(tmp_path / "a.json") == [1]
     assert read_toml(tmp_path / "a.toml") == {"a": 1}
     assert read_limited(tmp_path / "a.json", 3) == b"[1]"
-    for read in (read_limited, lambda path, most: read_json(path, most=most)):
+    for read in (read_limited, lambda path, maximum: read_json(path, maximum_bytes=maximum)):
         with pytest.raises(MalformedDataError, match=r"^is larger than 2 bytes$"):
             read(tmp_path / "a.json", 2)
     with pytest.raises(FileNotFoundError):
@@ -118,5 +118,5 @@ def test_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("value", "whole"), [(1, True), (0, True), (True, False), (1.0, False), ("1", False)])
-def test_true_is_no_number(value: object, whole: bool) -> None:
-    assert is_whole(value) is whole
+def test_a_boolean_is_not_an_integer(value: object, whole: bool) -> None:
+    assert is_integer(value) is whole

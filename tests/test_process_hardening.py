@@ -1,4 +1,4 @@
-"""What a closed process keeps from others is in tests/attacks/test_hardening.py; here is that it goes on working."""
+"""A hardened process still works; tests/attacks/test_hardening.py tests what it hides from other processes."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ print(open(f"/proc/self/fd/{file}").read())
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="PR_SET_DUMPABLE is Linux's own")
-def test_a_process_is_closed_once_and_for_all_and_still_opens_its_own_files() -> None:
+def test_hardening_is_idempotent_and_the_process_can_still_open_its_own_files() -> None:
     done = subprocess.run([sys.executable, "-c", TWICE], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == ["(0, 0) 0", "still readable"]
 
 
-def test_a_system_without_limits_is_left_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_system_without_resource_limits_is_unchanged(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process_hardening, "resource", None)
     monkeypatch.setattr(sys, "platform", "win32")
     process_hardening.forbid_core_dumps()

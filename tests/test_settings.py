@@ -7,12 +7,12 @@ from typing import Any, Literal
 import pytest
 
 from wardround.errors import UsageError
-from wardround.settings import converted, did_you_mean, parse_settings, with_settings
+from wardround.settings import convert_settings, did_you_mean, parse_settings, with_settings
 
 
 @dataclass(frozen=True)
 class Kitchen:
-    """A field of every kind that a setting can have."""
+    """A dataclass with a field of every type that a setting can have."""
 
     burners: int = 4
     heat: float = 0.5
@@ -27,12 +27,12 @@ class Kitchen:
 
 @dataclass(frozen=True)
 class Bare:
-    """Nothing to set."""
+    """A dataclass without fields."""
 
 
 def refusal(**settings: str) -> str:
     with pytest.raises(UsageError) as refused:
-        converted(Kitchen, settings, "the kitchen")
+        convert_settings(Kitchen, settings, "the kitchen")
     return str(refused.value)
 
 
@@ -45,7 +45,7 @@ def test_pairs_become_a_mapping() -> None:
     assert parse_settings(None) == parse_settings([]) == {}
 
 
-def test_a_pair_without_a_value() -> None:
+def test_a_setting_without_a_value_is_refused() -> None:
     with pytest.raises(UsageError, match=r"^'epochs' is not a setting: expected NAME=VALUE$"):
         parse_settings(["epochs"])
 
@@ -71,7 +71,7 @@ def test_a_pair_without_a_value() -> None:
     ],
 )
 def test_each_value_gets_the_type_of_its_field(name: str, text: str, value: Any) -> None:
-    found = converted(Kitchen, {name: text}, "the kitchen")
+    found = convert_settings(Kitchen, {name: text}, "the kitchen")
     assert found == {name: value}
     assert type(found[name]) is type(value)
 
@@ -88,11 +88,11 @@ def test_each_value_gets_the_type_of_its_field(name: str, text: str, value: Any)
         ("fuel", "coal", "option 'fuel' of the kitchen: 'coal' is none of gas, wood"),
     ],
 )
-def test_a_value_that_does_not_fit(name: str, text: str, said: str) -> None:
+def test_a_value_of_another_type_is_refused(name: str, text: str, said: str) -> None:
     assert refusal(**{name: text}) == said
 
 
-def test_a_name_that_nobody_knows() -> None:
+def test_an_unknown_setting_is_refused() -> None:
     known = "burners, heat, open, cook, fuel, pots, larder, guests"
     assert refusal(burner="3") == (
         f"'burner' is not an option of the kitchen – did you mean 'burners'?; it has {known}"
@@ -100,7 +100,7 @@ def test_a_name_that_nobody_knows() -> None:
     assert refusal(zzz="3") == f"'zzz' is not an option of the kitchen; it has {known}"
     assert refusal(order="3").startswith("'order' is not an option")  # it cannot be set from outside
     with pytest.raises(UsageError, match=r"^'x' is not an option of the shed; it has none$"):
-        converted(Bare, {"x": "1"}, "the shed")
+        convert_settings(Bare, {"x": "1"}, "the shed")
 
 
 def test_a_config_with_some_fields_replaced() -> None:

@@ -20,9 +20,9 @@ from typing import Any, TextIO
 from echo import open_recorded_echo, question
 from json_script import answer, free_port
 
-from wardround.federation.engines.flare.coordinator_session import serve
+from wardround.federation.engines.flare.coordinator_session import run_coordinator_session
 from wardround.federation.engines.flare.flare_federation import FlareFederation
-from wardround.federation.engines.flare.site_session import attend
+from wardround.federation.engines.flare.site_session import run_site_session
 from wardround.federation.worker_process import serve_worker
 from wardround.provisioning.kits import Kit, KitPlan, provision, read_kit
 from wardround.secure_aggregation.identities import Signatures, open_signatures
@@ -39,9 +39,9 @@ def main() -> int:
         return 0
     kit = read_kit(folder)
     if role == "coordinator":
-        return serve(kit.party, time_exchanges, signatures=signatures_of(kit), deadline=DEADLINE)
+        return run_coordinator_session(kit.party, time_exchanges, signatures=signatures_of(kit), deadline=DEADLINE)
     command = [sys.executable, __file__, "worker", str(folder)]
-    return attend(kit.party, command, signatures=signatures_of(kit), accepted=lambda: True)
+    return run_site_session(kit.party, command, signatures=signatures_of(kit), accepted=lambda: True)
 
 
 def measure(request: dict[str, Any]) -> dict[str, Any]:

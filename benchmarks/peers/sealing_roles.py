@@ -16,7 +16,7 @@ from json_script import answer, peak_megabytes
 from wardround.federation.message import Array, Message
 from wardround.secure_aggregation.bfv import BfvParameters, Ciphertexts
 from wardround.secure_aggregation.codecs import BfvCodec
-from wardround.secure_aggregation.mac import MacTag, added, pad_of
+from wardround.secure_aggregation.mac import MacTag, add_tags, derive_pad
 from wardround.secure_aggregation.packing import Layout
 from wardround.secure_aggregation.transcript import sealed_digest
 from wardround.secure_aggregation.workers import running_sum
@@ -44,7 +44,7 @@ def seal(parameters: BfvParameters, *, numbers: int, sites: int, seed: int, key:
     arrays, hashed = codec.seal(slots, Path(key).read_bytes(), codec.hash_key(GROUP_KEY, CONTEXT, len(slots)))
     sealed = time.perf_counter()
     digest = sealed_digest(Message({}, arrays))
-    tag = added([hashed, pad(codec, seed, digest)], codec.moduli)
+    tag = add_tags([hashed, pad(codec, seed, digest)], codec.moduli)
     done = time.perf_counter()
     arrays["sealed"].tofile(out)
     return {
@@ -84,7 +84,7 @@ def open_mean(
     started = time.perf_counter()
     hashed = codec.hash(arrays, layout.slots, secret, codec.hash_key(GROUP_KEY, CONTEXT, layout.slots))
     pads = [pad(codec, tagged["seed"], tagged["digest"]) for tagged in tags]
-    assert added([hashed, *pads], codec.moduli) == added([tuple(tagged["tag"]) for tagged in tags], codec.moduli)
+    assert add_tags([hashed, *pads], codec.moduli) == add_tags([tuple(tagged["tag"]) for tagged in tags], codec.moduli)
     checked = time.perf_counter()
     slots = codec.open(arrays, layout.slots, secret)
     opened = time.perf_counter()
@@ -104,7 +104,7 @@ def open_mean(
 
 def pad(codec: BfvCodec, seed: int, digest: str) -> MacTag:
     """Return the one-time pad of the site with this seed."""
-    return pad_of(GROUP_KEY, context=CONTEXT, site=f"h{seed}", digest=digest, moduli=codec.moduli)
+    return derive_pad(GROUP_KEY, context=CONTEXT, site=f"h{seed}", digest=digest, moduli=codec.moduli)
 
 
 def update_of(seed: int, numbers: int) -> Iterator[Array]:

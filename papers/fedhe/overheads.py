@@ -28,7 +28,7 @@ from wardround.federation.message import Array, Message
 from wardround.secure_aggregation import bfv, ckks
 from wardround.secure_aggregation.bfv import Ciphertexts
 from wardround.secure_aggregation.codecs import BfvCodec, CkksCodec, Codec, NumberLayout
-from wardround.secure_aggregation.mac import CiphertextHash, MacTag, added, pad_of
+from wardround.secure_aggregation.mac import CiphertextHash, MacTag, add_tags, derive_pad
 from wardround.secure_aggregation.packing import Layout, SlotLayout
 from wardround.secure_aggregation.transcript import sealed_digest
 
@@ -93,7 +93,7 @@ class Way:
         slots = self._layout.pack({"update": update}, share=_SHARE).slots
         arrays, hashed = self._codec.seal(slots, self._secret, self._hash_key())
         digest = sealed_digest(Message({}, arrays))
-        return Sealed(arrays, digest, added([hashed, self._pad(digest)], self._codec.moduli))
+        return Sealed(arrays, digest, add_tags([hashed, self._pad(digest)], self._codec.moduli))
 
     def sum(self, sealed: Sealed) -> Sealed:
         """Return the coordinator's sum of one client."""
@@ -104,7 +104,7 @@ class Way:
     def open(self, total: Sealed) -> Array:
         """Check the tag at a client, then decrypt."""
         hashed = self._codec.hash(total.arrays, self._layout.slots, self._secret, self._hash_key())
-        assert added([hashed, self._pad(total.digest)], self._codec.moduli) == total.tag
+        assert add_tags([hashed, self._pad(total.digest)], self._codec.moduli) == total.tag
         slots = self._codec.open(total.arrays, self._layout.slots, self._secret)
         return self._layout.unpack(slots, share=_SHARE, sites=1)["update"]
 
@@ -112,7 +112,7 @@ class Way:
         return self._codec.hash_key(_GROUP_KEY, _CONTEXT, self._layout.slots)
 
     def _pad(self, digest: str) -> MacTag:
-        return pad_of(_GROUP_KEY, context=_CONTEXT, site="client", digest=digest, moduli=self._codec.moduli)
+        return derive_pad(_GROUP_KEY, context=_CONTEXT, site="client", digest=digest, moduli=self._codec.moduli)
 
 
 def way_of(name: str, numbers: int) -> Way:

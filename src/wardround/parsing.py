@@ -1,7 +1,7 @@
 """JSON and TOML from users and other parties: parsed within limits; errors never quote the content.
 
-Python's own parsers end in errors of several kinds where a text is nested without end or holds a number of many digits.
-Here all of them are one, a `ValueError` whose message continues a sentence that begins with the name of the file.
+Python's own parsers raise errors of several classes for deep nesting and for numbers of many digits. Here all of them
+are a `MalformedDataError`, whose message continues a sentence that begins with the name of the file.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = [
     "MAXIMUM_BYTES",
     "MAXIMUM_DEPTH",
     "MalformedDataError",
-    "is_whole",
+    "is_integer",
     "parse_json",
     "parse_toml",
     "read_json",
@@ -26,10 +26,10 @@ __all__ = [
     "read_toml",
 ]
 
-MAXIMUM_BYTES = 64_000_000  # of a file that is parsed whole
+MAXIMUM_BYTES = 64_000_000  # of a file that is parsed at once
 MAXIMUM_DEPTH = 64  # nested lists and tables
 _MOST_DIGITS = 100  # of an integer; larger ones do not fit into a float
-_LARGEST = 10**_MOST_DIGITS
+_LARGEST_INTEGER = 10**_MOST_DIGITS
 # `a.b.c` with more parts than levels are allowed: `tomllib` needs time and memory quadratic in their number.
 _PART_OF_NAME = r"""(?:[\w-]++|"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+"""
 _LONG_NAME = re.compile(rf"(?:^|(?<=[\s\[{{,]))(?:{_PART_OF_NAME}){{{MAXIMUM_DEPTH}}}")
@@ -56,17 +56,17 @@ def parse_json(
     """
     try:
         text = data if isinstance(data, str) else str(data, "utf-8")
-        found = json.loads(
+        value = json.loads(
             text,
-            parse_int=_whole,
-            parse_float=_finite if finite else None,
-            parse_constant=_constant if finite else None,
+            parse_int=_parse_integer,
+            parse_float=_parse_float if finite else None,
+            parse_constant=_refuse_constant if finite else None,
             object_pairs_hook=object_pairs_hook,
         )
         # A text with fewer brackets than levels cannot be too deep, so most texts are not checked.
         if text.count("[") + text.count("{") > depth:
-            _check(found, depth, finite=finite)
-        return found
+            _check(value, depth, finite=finite)
+        return value
     except MalformedDataError:
         raise
     except UnicodeDecodeError:
@@ -85,9 +85,9 @@ def parse_toml(data: str | bytes, *, depth: int = MAXIMUM_DEPTH, finite: bool = 
         text = data if isinstance(data, str) else str(data, "utf-8")
         if _LONG_NAME.search(text):
             raise MalformedDataError(_too_deep(depth))
-        found = tomllib.loads(text)
-        _check(found, depth, finite=finite)
-        return found
+        value = tomllib.loads(text)
+        _check(value, depth, finite=finite)
+        return value
     except MalformedDataError:
         raise
     except UnicodeDecodeError:
@@ -100,26 +100,26 @@ def parse_toml(data: str | bytes, *, depth: int = MAXIMUM_DEPTH, finite: bool = 
         raise MalformedDataError("is no TOML: it holds a number or date that cannot be read") from None
 
 
-def read_json(path: Path, *, most: int = MAXIMUM_BYTES, depth: int = MAXIMUM_DEPTH, finite: bool = True) -> Any:
-    """Return the value in a JSON file of at most `most` bytes."""
-    return parse_json(read_limited(path, most), depth=depth, finite=finite)
+def read_json(path: Path, *, maximum_bytes: int = MAXIMUM_BYTES, finite: bool = True) -> Any:
+    """Return the value in a JSON file of at most `maximum_bytes` bytes."""
+    return parse_json(read_limited(path, maximum_bytes), finite=finite)
 
 
-def read_toml(path: Path, *, most: int = MAXIMUM_BYTES, finite: bool = True) -> dict[str, Any]:
-    """Return the table in a TOML file of at most `most` bytes."""
-    return parse_toml(read_limited(path, most), finite=finite)
+def read_toml(path: Path, *, finite: bool = True) -> dict[str, Any]:
+    """Return the table in a TOML file of at most `MAXIMUM_BYTES` bytes."""
+    return parse_toml(read_limited(path), finite=finite)
 
 
-def read_limited(path: Path, most: int = MAXIMUM_BYTES) -> bytes:
-    """Return the content of a file of at most `most` bytes; an `OSError` is passed on."""
+def read_limited(path: Path, maximum_bytes: int = MAXIMUM_BYTES) -> bytes:
+    """Return the content of a file of at most `maximum_bytes` bytes; an `OSError` is passed on."""
     with path.open("rb") as stream:
-        data = stream.read(most + 1)
-    if len(data) > most:
-        raise MalformedDataError(f"is larger than {most:,} bytes")
+        data = stream.read(maximum_bytes + 1)
+    if len(data) > maximum_bytes:
+        raise MalformedDataError(f"is larger than {maximum_bytes:,} bytes")
     return data
 
 
-def is_whole(value: object) -> TypeGuard[int]:
+def is_integer(value: object) -> TypeGuard[int]:
     """Return whether a value is an integer; a boolean is not."""
     return isinstance(value, int) and not isinstance(value, bool)
 
@@ -129,31 +129,31 @@ def _check(value: Any, depth: int, *, finite: bool) -> None:
     level = [value]
     for _ in range(depth + 1):
         for part in level:
-            if isinstance(part, int) and not -_LARGEST < part < _LARGEST:
+            if isinstance(part, int) and not -_LARGEST_INTEGER < part < _LARGEST_INTEGER:
                 raise MalformedDataError(f"holds a number of too many digits, over {_MOST_DIGITS}")
             if finite and isinstance(part, float) and not math.isfinite(part):
                 raise MalformedDataError("holds NaN or an infinite number")
-        inner = [part for part in level if isinstance(part, dict | list)]
-        level = [part for held in inner for part in (held.values() if isinstance(held, dict) else held)]
+        nested = [part for part in level if isinstance(part, dict | list)]
+        level = [part for outer in nested for part in (outer.values() if isinstance(outer, dict) else outer)]
         if not level:
             return
     raise MalformedDataError(_too_deep(depth))
 
 
-def _whole(digits: str) -> int:
+def _parse_integer(digits: str) -> int:
     if len(digits) > _MOST_DIGITS:
         raise MalformedDataError(f"holds a number of too many digits, over {_MOST_DIGITS}")
     return int(digits)
 
 
-def _finite(digits: str) -> float:
+def _parse_float(digits: str) -> float:
     number = float(digits)
     if not math.isfinite(number):
         raise MalformedDataError("holds NaN or an infinite number")
     return number
 
 
-def _constant(name: str) -> NoReturn:
+def _refuse_constant(name: str) -> NoReturn:
     raise MalformedDataError("holds NaN or an infinite number")
 
 

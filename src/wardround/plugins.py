@@ -27,20 +27,20 @@ class Plugins(Mapping[str, Any]):
     """The entry points of one group, by name; each is imported when it is first looked up."""
 
     def __init__(self, group: str) -> None:
-        self._found: dict[str, EntryPoint] = {}
+        self._entry_points: dict[str, EntryPoint] = {}
         self._loaded: dict[str, Any] = {}
         for entry in sorted(entry_points(group=group), key=lambda entry: (entry.name, entry.value)):
-            if entry.name in self._found:
-                first = self._found[entry.name]
+            if entry.name in self._entry_points:
+                first = self._entry_points[entry.name]
                 raise UsageError(
                     f"two installed packages define {entry.name!r} in {group}: {package_of(first)} and "
                     f"{package_of(entry)}; uninstall one of them"
                 )
-            self._found[entry.name] = entry
+            self._entry_points[entry.name] = entry
 
     def __getitem__(self, name: str) -> Any:
         if name not in self._loaded:
-            entry = self._found[name]
+            entry = self._entry_points[name]
             try:
                 self._loaded[name] = entry.load()
             except Exception as error:  # a plugin can fail in any way; the user must learn which package it is
@@ -51,14 +51,14 @@ class Plugins(Mapping[str, Any]):
         return self._loaded[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._found)
+        return iter(self._entry_points)
 
     def __len__(self) -> int:
-        return len(self._found)
+        return len(self._entry_points)
 
     def package(self, name: str) -> str:
         """Return the name and version of the package that defines `name`."""
-        return package_of(self._found[name])
+        return package_of(self._entry_points[name])
 
 
 @cache
@@ -87,19 +87,19 @@ class Registry(Mapping[str, Entry], Generic[Entry]):
         self._group, self._builtin, self._kind = group, builtin, kind
 
     def __getitem__(self, name: str) -> Entry:
-        added = plugins(self._group)
+        installed = plugins(self._group)
         if name not in self._builtin:
-            entry: Entry = added[name]
+            entry: Entry = installed[name]
             if not isinstance(entry, self._kind):
                 raise UsageError(
-                    f"{name!r} of {self._group} in {added.package(name)} is {type(entry).__name__}, not "
+                    f"{name!r} of {self._group} in {installed.package(name)} is {type(entry).__name__}, not "
                     f"{self._kind.__name__}; repair or uninstall that package"
                 )
             return entry
-        if name in added:
+        if name in installed:
             raise UsageError(
-                f"{name!r} of {self._group} is built in, and {added.package(name)} defines it again; uninstall that "
-                "package"
+                f"{name!r} of {self._group} is built in, and {installed.package(name)} defines it again; "
+                "uninstall that package"
             )
         return self._builtin[name]
 

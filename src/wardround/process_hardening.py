@@ -19,12 +19,12 @@ _SET_DUMPABLE = 4  # PR_SET_DUMPABLE
 def forbid_core_dumps() -> None:
     """Prevent core dumps of this process and, on Linux, access to its memory by other processes of the same user.
 
-    The limit of zero holds for every process that this one starts. Linux obeys it where a core is a file, but not where
-    it is piped into a program such as systemd-coredump; a process that is not dumpable has none of either kind. That
-    ends with `exec`, so that each entry point calls this function.
+    Child processes inherit the limit of zero. Linux applies it to core files, but not to cores that are piped into a
+    program such as systemd-coredump; a process that is not dumpable writes neither. `exec` makes a process dumpable
+    again, so each entry point calls this function.
 
-    Of a process that is not dumpable `/proc/PID` belongs to root. It still opens its own `/proc/self/fd/N`, but not
-    those of its parent: descriptors that processes share are inherited.
+    The folder `/proc/PID` of a process that is not dumpable belongs to root. The process can still open its own
+    `/proc/self/fd/N`, but not those of its parent, so descriptors that processes share must be inherited.
     """
     if resource is not None:
         with suppress(ValueError, OSError):  # the system may forbid it; then the limit stays

@@ -12,11 +12,11 @@ from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from wardround.errors import UsageError
 
-__all__ = ["OldNameWarning", "converted", "did_you_mean", "parse_settings", "with_settings"]
+__all__ = ["OldNameWarning", "convert_settings", "did_you_mean", "parse_settings", "with_settings"]
 
 Config = TypeVar("Config")
-_TRUTH = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
-_LONGEST_SHOWN = 100  # characters of a value that an error quotes
+_BOOLEANS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+_LONGEST_QUOTED = 100  # characters of a value that an error quotes
 _KINDS: dict[Any, str] = {int: "a whole number", float: "a number", bool: "true or false"}
 
 
@@ -37,10 +37,10 @@ def parse_settings(pairs: Iterable[str] | None) -> dict[str, str]:
 
 def with_settings(config: Config, settings: Mapping[str, str], what: str) -> Config:
     """Return `config`, a frozen dataclass, with the named fields replaced; `what` names it in errors."""
-    return replace(config, **converted(type(config), settings, what))  # type: ignore[type-var]
+    return replace(config, **convert_settings(type(config), settings, what))  # type: ignore[type-var]
 
 
-def converted(cls: type, settings: Mapping[str, str], what: str) -> dict[str, Any]:
+def convert_settings(cls: type, settings: Mapping[str, str], what: str) -> dict[str, Any]:
     """Return the settings converted to the types of the fields of the dataclass `cls`."""
     kinds = get_type_hints(cls)
     known = [field.name for field in fields(cls) if field.init]
@@ -48,7 +48,7 @@ def converted(cls: type, settings: Mapping[str, str], what: str) -> dict[str, An
         if name not in known:
             has = f"it has {', '.join(known)}" if known else "it has none"
             raise UsageError(f"{name!r} is not an option of {what}{did_you_mean(name, known)}; {has}")
-    return {name: _value(text, kinds[name], f"option {name!r} of {what}") for name, text in settings.items()}
+    return {name: _convert(text, kinds[name], f"option {name!r} of {what}") for name, text in settings.items()}
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
@@ -57,21 +57,21 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return f" – did you mean {near[0]!r}?" if near else ""
 
 
-def _value(text: str, kind: Any, what: str) -> object:
+def _convert(text: str, kind: Any, what: str) -> object:
     if isinstance(kind, UnionType):
         kind = next(part for part in get_args(kind) if part is not type(None))
     if get_origin(kind) is Literal:
         if text not in get_args(kind):
-            near = did_you_mean(text, get_args(kind))
-            raise UsageError(f"{what}: {text!r} is none of {', '.join(get_args(kind))}{near}")
+            hint = did_you_mean(text, get_args(kind))
+            raise UsageError(f"{what}: {text!r} is none of {', '.join(get_args(kind))}{hint}")
         return text
     if get_origin(kind) is tuple:
         return tuple(filter(None, (part.strip() for part in text.split(","))))
     try:
-        value: Any = _TRUTH[text.lower()] if kind is bool else (kind(text) if kind in {int, float, Path} else text)
+        value: Any = _BOOLEANS[text.lower()] if kind is bool else (kind(text) if kind in {int, float, Path} else text)
         if (kind is float and not math.isfinite(value)) or (kind is int and not -(2**63) <= value < 2**63):
             raise ValueError
     except (KeyError, ValueError):
-        shown = text if len(text) <= _LONGEST_SHOWN else text[:_LONGEST_SHOWN] + "…"
+        shown = text if len(text) <= _LONGEST_QUOTED else text[:_LONGEST_QUOTED] + "…"
         raise UsageError(f"{what}: {shown!r} is not {_KINDS[kind]}") from None
     return value

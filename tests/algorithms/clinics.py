@@ -260,8 +260,8 @@ class Clinics:
         if self.mechanism is None:
             return PlainClient(self.folder / name, self._plain())
         secrets = Keys(secret_of(self.mechanism.key_scheme)) if self.mechanism.is_sealed else None
-        giver = SecureAggregationClient(self.mechanism, Identity.new(name, None), secrets=secrets)
-        return Submission(giver, self.folder / name, clips=self.mechanism.clips)
+        client = SecureAggregationClient(self.mechanism, Identity.new(name, None), secrets=secrets)
+        return Submission(client, self.folder / name, clips=self.mechanism.clips)
 
     def _aggregator(self) -> AggregationServer:
         if self.mechanism is None:

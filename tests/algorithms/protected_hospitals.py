@@ -66,12 +66,12 @@ class Hospitals:
         steps = {**FEDNER.site_steps, **FEDAVG.site_steps}
         settings: dict[str, Any] = {"config": self.config, "documents": notes(6, seed=number), "steps": steps}
         if self.mechanism is None:
-            return site(self.folder, name, lasting=True, **settings)
+            return site(self.folder, name, durable=True, **settings)
         secrets = Keys(secret_of(self.mechanism.key_scheme)) if self.mechanism.is_sealed else None
-        giver = SecureAggregationClient(self.mechanism, Identity.new(name, None), secrets=secrets)
-        giving = Submission(giver, self.folder / name, clips={}, feedback=True)
+        client = SecureAggregationClient(self.mechanism, Identity.new(name, None), secrets=secrets)
+        submission = Submission(client, self.folder / name, clips={}, feedback=True)
         replica = Replica(self.server()) if self.mechanism.is_sealed else None
-        return site(self.folder, name, lasting=True, aggregation=giving, replica=replica, **settings)
+        return site(self.folder, name, durable=True, aggregation=submission, replica=replica, **settings)
 
     def restart(self, name: SiteId) -> None:
         """The process dies, without a word, and another one begins."""
@@ -99,9 +99,9 @@ class Hospitals:
 
     def held(self, name: SiteId) -> bytes:
         """The update that a site holds."""
-        giving = self.sites[name].aggregation
-        assert giving is not None
-        return b"".join(t.numpy().tobytes() for n, t in sorted(giving.state().items()) if n.startswith("update/"))
+        submission = self.sites[name].aggregation
+        assert submission is not None
+        return b"".join(t.numpy().tobytes() for n, t in sorted(submission.state().items()) if n.startswith("update/"))
 
     def train(self, number: int, **changed: Any) -> Message:
         """The question that begins a round of fedner."""

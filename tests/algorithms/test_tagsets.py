@@ -133,7 +133,7 @@ def same(left: Mapping[str, Tensor], right: Mapping[str, Tensor]) -> bool:
 def question(coordinator: TagSets, number: int, *, targets: Array | None = None, **values: Value) -> Message:
     told = {} if targets is None else {f"targets/{TARGETS}": targets}
     asked: dict[str, Value] = {**coordinator.local_settings(), "round": number, "targets_from": []}
-    return Message(asked | values, grouped("shared", coordinator.as_asked()) | told)
+    return Message(asked | values, grouped("shared", coordinator.shared_views()) | told)
 
 
 # Settings.

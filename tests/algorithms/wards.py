@@ -57,8 +57,8 @@ def honest(site: SiteId, step: str, message: Message, go: Go) -> Message:
 class Ward:
     """All that the steps of an exchange need of a site."""
 
-    def __init__(self, name: SiteId, giving: Submission, replica: Replica | None, updates: Updates) -> None:
-        self.name, self.aggregation, self.replica = name, giving, replica
+    def __init__(self, name: SiteId, submission: Submission, replica: Replica | None, updates: Updates) -> None:
+        self.name, self.aggregation, self.replica = name, submission, replica
         self.round = self.rounds = 0
         self._updates = updates
 
@@ -82,7 +82,7 @@ class Ward:
     def all_or_nothing(self) -> Iterator[None]:
         yield
 
-    def note_past(self, what: bytes) -> None:
+    def extend_hash_chain(self, what: bytes) -> None:
         """Nothing here is drawn."""
 
     def _train(self, message: Message) -> Message:
@@ -133,12 +133,12 @@ class Consortium:
     def opened(self, name: SiteId) -> Ward:
         """A ward as its process finds itself: with fresh keys, and what lies on its disk."""
         secrets = Keys(secret_of(self.mechanism.key_scheme)) if self.mechanism.is_sealed else None
-        giver = SecureAggregationClient(
+        client = SecureAggregationClient(
             self.mechanism, Identity.new(name, None), secrets=secrets, feedback=self._feedback
         )
-        giving = Submission(giver, self._folder / name, clips=self.mechanism.clips, feedback=self._feedback)
+        submission = Submission(client, self._folder / name, clips=self.mechanism.clips, feedback=self._feedback)
         replica = Replica(self.server()) if self.mechanism.is_sealed else None
-        return Ward(name, giving, replica, self._updates)
+        return Ward(name, submission, replica, self._updates)
 
     def restart(self, name: SiteId) -> None:
         """The process dies and is started again: its state comes from disk, its keys are new."""

@@ -1,4 +1,4 @@
-"""The attack on a sealing key by reaction: a sum is changed a little, and what a site says of it tells a coefficient.
+"""A reaction attack on a sealing key: a sum is changed slightly, and the site's answer reveals a coefficient.
 
 Adding M to the constant coefficient of c1 adds M times the secret s, whose coefficients are −1, 0 or 1, to the noise of
 a ciphertext. M lies just below the largest noise that a site accepts; a further M at one coefficient of c0 lifts that
@@ -21,13 +21,13 @@ JUST_BELOW = 2200  # two of them are over the limit of 2^12, one is not
 
 
 def tampered(taken: Message, coefficient: int, sign: int) -> Message:
-    """The sum of a `take` question, changed so that the answer depends on one coefficient of the secret."""
+    """Return the sum of a question, changed so that the answer depends on one coefficient of the secret."""
     form = PARAMETERS.summed
     data = np.array(taken.arrays["sealed"])
     numbers = data[len(form.head) : form.length].view("<u8")  # of block 0: c0, then c1
     _add(numbers, DEGREE, JUST_BELOW, form.modulus)
     _add(numbers, coefficient, sign * JUST_BELOW, form.modulus)
-    # So that a sum whose noise is small is refused too, and the site stays where it is: another plaintext.
+    # Change the plaintext, so that a sum with little noise is refused too and the site's state does not change.
     _add(numbers, (coefficient + 1) % DEGREE, form.modulus // PARAMETERS.packing.modulus, form.modulus)
     return Message(taken.values, {**taken.arrays, "sealed": data}, taken.blobs)
 
@@ -35,7 +35,7 @@ def tampered(taken: Message, coefficient: int, sign: int) -> Message:
 def recovered(
     ask: Callable[[Message], str], taken: Message, coefficients: Sequence[int]
 ) -> tuple[list[int], list[str]]:
-    """What a coordinator takes the coefficients of the secret for, and every code that it was answered with."""
+    """Return the coordinator's guesses of the coefficients, and every code that the sites answered with."""
     answers = {(place, sign): ask(tampered(taken, place, sign)) for place in coefficients for sign in (1, -1)}
     usual = max(set(answers.values()), key=list(answers.values()).count)
     found = [1 if answers[place, 1] != usual else -1 if answers[place, -1] != usual else 0 for place in coefficients]
@@ -43,7 +43,7 @@ def recovered(
 
 
 def secret_coefficients(secret: bytes, count: int) -> list[int]:
-    """The first coefficients of a secret key: what decrypting (0, 2Δ) gives, over two."""
+    """Return the first coefficients of a secret key: half of the decryption of (0, 2Δ)."""
     seal = bfv._seal()
     form, ring = PARAMETERS.summed, PARAMETERS.packing.modulus
     numbers = np.zeros(form.numbers, "<u8")

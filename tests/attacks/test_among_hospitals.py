@@ -1,4 +1,4 @@
-"""The attacks on running studies over mutual TLS: real processes, real kits, a key service."""
+"""Attacks on running studies over mutual TLS, with real processes, real kits and a key service."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_coordinator_learns_nothing_from_sums_that_it_changes_or_repeats(tmp_p
 
 @pytest.mark.slow
 def test_sites_that_lie_or_spoil_sums_do_not_stop_the_others(tmp_path: Path) -> None:
-    """One reveals another seed; one lies about the size of its update, and gives noise from round 4 on."""
+    """One site reveals another seed; one lies about the size of its update and submits noise from round 4 on."""
     others = {"dockside": "harbour-0004", "parkside": "hillside-0005"}
     types = {"types": ["Drug"], "scheme": "BIO"}
     sites = {"riverside": RIVERSIDE} | {name: {"built_in": where, **types} for name, where in others.items()}

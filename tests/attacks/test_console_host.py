@@ -1,4 +1,4 @@
-"""Attacks by a page of the web on the console: reach it under another host's name, however that is written."""
+"""Attacks by a web page on the console, which it tries to reach under the name of another host."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ MALFORMED = [
 
 
 def status(access: Access, *hosts: bytes) -> int:
-    """The status with which a request with these Host headers is answered."""
+    """Return the status of the answer to a request with these Host headers."""
     said: list[int] = []
 
     async def inside(scope: Scope, receive: Receive, send: Send) -> None:
@@ -97,7 +97,7 @@ def test_names_of_this_machine_are_served(host: bytes) -> None:
 
 @pytest.fixture
 def console(tmp_path: Path) -> Iterator[int]:
-    """The port of a running console."""
+    """Return the port of a running console."""
     port = free_port()
     (tmp_path / "runs").mkdir()
     command = Command(tmp_path / "said", "console", tmp_path / "runs", "--port", str(port))
@@ -117,7 +117,7 @@ def test_the_running_server_refuses_them_too(console: int) -> None:
 
 
 def answer(port: int, headers: bytes) -> bytes:
-    """The status that the server gives a request with these headers."""
+    """Return the status of the server's answer to a request with these headers."""
     with socket.create_connection(("127.0.0.1", port), timeout=60) as line:
         line.sendall(b"GET / HTTP/1.1\r\n" + headers + b"Connection: close\r\n\r\n")
         return line.makefile("rb").readline().split()[1]

@@ -1,4 +1,4 @@
-"""Sites that lie about themselves or spoil sums, and a coordinator that asks for more than one update of a round."""
+"""Sites that lie about themselves or spoil sums, and a coordinator that requests several updates of a round."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ UNDER_MASKS = pytest.mark.parametrize("mechanism", [MASKED, BOTH], ids=["masked"
 
 @pytest.mark.parametrize("mechanism", ["masked", "sealed", "sealed+masked"])
 def test_one_lie_about_the_size_of_an_update_does_not_end_learning(mechanism: str, tmp_path: Path) -> None:
-    """A site says in round 1 that its largest number is 1e9; at that scale everybody's update rounds to zero."""
+    """A site claims in round 1 that its largest number is 1e9; at that scale every update rounds to zero."""
 
     def lying(message: Message) -> Message:
         said = message.value("largest_by_group", dict)
@@ -72,7 +72,7 @@ def test_a_site_does_not_submit_under_a_clip_far_from_its_own_update(
 
 
 def heavy(message: Message) -> Message:
-    """The same update as of 1e11 sentences."""
+    """Return the same update with a weight of 1e11 sentences."""
     factor = np.float32(1e11 / message.value("weight", float))
     arrays = {name: array * factor if name.startswith("update/") else array for name, array in message.arrays.items()}
     return Message({**message.values, "weight": 1e11}, arrays, message.blobs)
@@ -88,7 +88,7 @@ def test_a_weight_that_is_not_the_described_size_is_refused(mechanism: str, tmp_
 
 
 def test_a_site_that_describes_itself_as_huge_has_no_more_than_the_largest_share(tmp_path: Path) -> None:
-    """It says 1e11 sentences from the beginning; half of the mean is the most it gets."""
+    """The site claims 1e11 sentences from the beginning and gets at most half of the mean."""
     consortium = Consortium(tmp_path, MASKED)
     sizes = dict(wards.SIZES)
     consortium.coordinator.largest_share = 0.5
@@ -130,7 +130,7 @@ def test_a_huge_site_has_no_more_than_the_largest_share_under_plain_either() -> 
 
 
 def test_a_site_does_not_submit_to_a_sum_that_is_mostly_its_own(tmp_path: Path) -> None:
-    """Weights that the other sites would not check: of this sum, the coordinator would read one update."""
+    """The other sites cannot check these weights: the sum would reveal one update to the coordinator."""
     consortium = Consortium(tmp_path, MASKED)
     for ward in consortium.wards.values():
         ward.aggregation._largest_share = 0.5
@@ -169,7 +169,7 @@ def drawn_in(monkeypatch: pytest.MonkeyPatch, site: Any) -> list[tuple[int, ...]
 def test_a_round_asked_again_with_another_shared_half_draws_other_sentences(
     restarted: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Under plain, each shared half of the coordinator's choice would tell something else of the same sentences."""
+    """Under plain, each shared half that the coordinator chooses would reveal more about the same sentences."""
     hospitals = Hospitals(tmp_path, "plain")
     hospitals.run(1)
     shared = {name: tensor.numpy() for name, tensor in hospitals.coordinator.shared.items()}
@@ -192,7 +192,7 @@ def test_a_round_asked_again_with_another_shared_half_draws_other_sentences(
 def test_a_training_that_fails_is_counted_and_its_sentences_are_not_drawn_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Under masks too: a row of embeddings that is no number fails the training if its word is in the batch."""
+    """This holds under masks too: an embedding row of NaN fails the training if its word is in the batch."""
     hospitals = Hospitals(tmp_path, "masked")
     hospitals.run(1)
     rows = drawn_in(monkeypatch, hospitals.sites["harbour"])
@@ -208,7 +208,7 @@ def test_a_training_that_fails_is_counted_and_its_sentences_are_not_drawn_again(
 
 
 def test_a_later_round_from_an_old_state_draws_other_sentences(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The coordinator skips the number of the round it has seen, so that no round is asked twice."""
+    """The coordinator skips the number of the round it has seen, so that no round is requested twice."""
     hospitals = Hospitals(tmp_path, "plain")
     hospitals.run(2)
     rows = drawn_in(monkeypatch, hospitals.sites["harbour"])
@@ -223,7 +223,7 @@ def test_a_later_round_from_an_old_state_draws_other_sentences(tmp_path: Path, m
 
 
 def test_the_same_question_of_the_same_state_has_the_same_answer(tmp_path: Path) -> None:
-    """A study that was interrupted goes on as if it had not been; nothing new is told."""
+    """An interrupted study continues unchanged, and no new information leaves."""
     hospitals = Hospitals(tmp_path, "plain")
     hospitals.run(1)
     shared = grouped("shared", {name: tensor.numpy().copy() for name, tensor in hospitals.coordinator.shared.items()})
@@ -266,7 +266,7 @@ def test_sizes_that_change_between_rounds_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_sites_notes_are_not_scored_without_end(tmp_path: Path) -> None:
-    """A shared half that tags one word alone would tell, by its counts, how often the development notes have it."""
+    """The counts of a shared half that tags a single word would reveal how often the development notes contain it."""
     hospital = hospital_at(tmp_path, request_policy=request_policy_of(tiny(algorithm={"rounds": 4})))
     shared = grouped("shared", {name: parameter.detach().numpy() for name, parameter in hospital.shared.items()})
     codes = []
@@ -283,8 +283,8 @@ def test_a_sites_notes_are_not_scored_without_end(tmp_path: Path) -> None:
 
 
 def spoiling(consortium: Consortium, culprit: SiteId) -> Meddle:
-    """The site submits random slots, or a ciphertext of them, properly signed."""
-    giver = consortium.wards[culprit].aggregation.client
+    """Make the site submit correctly signed random slots, or their ciphertext."""
+    client = consortium.wards[culprit].aggregation.client
 
     def meddle(site: SiteId, step: str, message: Message, go: Go) -> Message:
         answer = go(message)
@@ -295,14 +295,14 @@ def spoiling(consortium: Consortium, culprit: SiteId) -> Meddle:
         random = np.random.default_rng(exchange.round).integers(0, 2**32, wards.WIDTH, np.uint64).astype(np.uint32)
         spoiled = Message(answer.values, {"slots": random})
         named = {"commitment": given.commitment} if hasattr(given, "commitment") else {}
-        signed = contribute(giver._identity, exchange, sealed_digest(spoiled), **named)  # type: ignore[attr-defined]
+        signed = contribute(client._identity, exchange, sealed_digest(spoiled), **named)  # type: ignore[attr-defined]
         return Message(spoiled.values, spoiled.arrays, signed.to_blobs())
 
     return meddle
 
 
 def persist(consortium: Consortium, rounds: int, tries: int) -> list[str]:
-    """Run rounds as a study does that tries again; the reasons of the failures."""
+    """Run rounds and repeat failed ones as a study does; return the reasons of the failures."""
     failures = []
     for _ in range(tries):
         try:
@@ -343,24 +343,24 @@ def test_a_masked_site_that_sends_another_seed_is_named(mechanism: Any, tmp_path
 
 
 def test_a_spoiled_sum_that_only_sites_see_is_traced_too(tmp_path: Path) -> None:
-    """Under sealed+masked the site seals numbers beyond its clip; what its sites open is out of range."""
+    """Under sealed+masked the site seals numbers beyond its clip; the opened sum is out of range."""
     consortium = Consortium(tmp_path, replace(BOTH, minimum=2))
-    giver = consortium.wards["h1"].aggregation.client
-    seal: Callable[..., Any] = giver.seal
+    client = consortium.wards["h1"].aggregation.client
+    seal: Callable[..., Any] = client.seal
 
     def beyond(update: Any, **named: Any) -> Any:
-        layout_of = giver.mechanism.layout  # type: ignore[attr-defined]
+        layout_of = client.mechanism.layout  # type: ignore[attr-defined]
         honest = layout_of(named["exchange"])
         packed = honest.pack(update, share=0.25)
         packed.slots[:] = np.uint64(honest.packing.modulus // 3)
         honest.pack = lambda *_, **__: packed
-        object.__setattr__(giver.mechanism, "layout", lambda exchange: honest)  # type: ignore[attr-defined]
+        object.__setattr__(client.mechanism, "layout", lambda exchange: honest)  # type: ignore[attr-defined]
         try:
             return seal(update, **named)
         finally:
-            object.__delattr__(giver.mechanism, "layout")  # type: ignore[attr-defined]
+            object.__delattr__(client.mechanism, "layout")  # type: ignore[attr-defined]
 
-    giver.seal = beyond  # type: ignore[method-assign]
+    client.seal = beyond  # type: ignore[method-assign]
     failures = persist(consortium, rounds=6, tries=12)
     assert consortium.coordinator.number == 6, failures[-1]
     assert consortium.coordinator.search.excluded == ["h1"]
@@ -378,14 +378,14 @@ def test_under_ckks_too_a_sum_must_match_its_transcript() -> None:
     total._sum.add(sent(given["h1"].message).arrays)
     message = sent(total.message(seeds_of(CKKS, given)))
     with pytest.raises(MessageError) as refused:
-        cohort.givers["h2"].open(message, own=given["h2"].digest)
+        cohort.clients["h2"].open(message, own=given["h2"].digest)
     assert refused.value.code == "sum"
     honest = cohort.opened(exchange, given, at="h2")
     assert all(torch.tensor(array).isfinite().all() for array in honest.values())
 
 
 def test_four_honest_sites_learn_the_same_protected_or_not(tmp_path: Path) -> None:
-    """That the tests above can pass: four honest hospitals learn the same, protected or not."""
+    """The tests above can pass: four honest hospitals learn the same, protected or not."""
     plain, masked = Hospitals(tmp_path / "plain", "plain"), Hospitals(tmp_path / "masked", "masked")
     for hospitals in (plain, masked):
         assert [record.absent for record in hospitals.run(2)] == [(), ()]

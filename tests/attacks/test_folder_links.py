@@ -1,4 +1,4 @@
-"""Attacks by a corpus folder that somebody else made: a link in it leads to a file that is no part of the corpus."""
+"""Attacks by a foreign corpus folder: a link in it leads to a file outside the corpus."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def format_of(layout: str) -> CorpusFormat:
 
 @pytest.fixture
 def secret(tmp_path: Path) -> Path:
-    """A file that is on the machine and not in the corpus."""
+    """Return a file on the machine that is not in the corpus."""
     (tmp_path / "elsewhere").mkdir()
     path = tmp_path / "elsewhere" / "secret"
     path.write_text(SECRET)
@@ -82,7 +82,7 @@ def test_a_folder_that_is_a_link_out_of_the_folder_is_refused(layout: str, tmp_p
     ["../elsewhere/secret", "../corpus-of-others/a.txt", "sub/../../elsewhere/secret", "again.txt", "/dev/zero"],
 )
 def test_a_link_is_refused_however_it_is_written(target: str, tmp_path: Path, secret: Path) -> None:
-    """Relative, beside a folder whose name begins the same, through another link, to a device without end."""
+    """The link is relative, leads to a folder with a similar name, through another link, or to an endless device."""
     corpus = written(tmp_path / "corpus", ("a.txt", "sub/b.txt"))
     written(tmp_path / "corpus-of-others", ("a.txt",))
     (corpus / "again.txt").symlink_to("../elsewhere/secret")
@@ -118,7 +118,7 @@ def test_a_part_of_a_corpus_that_lies_elsewhere_is_refused(part: str, tmp_path: 
 def test_redacting_a_folder_does_not_take_a_file_from_elsewhere_along(
     tmp_path: Path, secret: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The whole attack: whoever gives the folder gets the output, and reads the file."""
+    """The complete attack: the author of the folder receives the output and reads the file."""
     corpus = written(tmp_path / "corpus", ("a.txt",))
     (corpus / "note.txt").symlink_to(secret)
     out = tmp_path / "out"

@@ -1,4 +1,4 @@
-"""Attacks on a machine with notes: read them from a core dump, from another process, or from files left open to all."""
+"""Attacks on a machine with notes: read them from a core dump, another process, or files readable by all."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ needs_setpriv = pytest.mark.skipif(
 
 @contextmanager
 def started(*words: str | Path, folder: Path, prefix: tuple[str, ...] = ()) -> Iterator[subprocess.Popen[bytes]]:
-    """A Python process that may dump as much core as it likes, in `folder`."""
+    """Start a Python process without a limit on core dumps in `folder`."""
 
     def generous() -> None:
         hard = resource.RLIM_INFINITY if os.getuid() == 0 else resource.getrlimit(resource.RLIMIT_CORE)[1]
@@ -62,13 +62,13 @@ def started(*words: str | Path, folder: Path, prefix: tuple[str, ...] = ()) -> I
 
 
 def core_limit(pid: int) -> list[str]:
-    """The soft and the hard limit of a process's core, as the kernel shows them."""
+    """Return the soft and hard limits on a process's core dumps, according to the kernel."""
     lines = Path(f"/proc/{pid}/limits").read_text().splitlines()
     return next(line for line in lines if line.startswith("Max core file size")).split()[4:6]
 
 
 def can_be_read(pid: int) -> bool:
-    """Whether another process of the same user, without privileges, reads this one's memory."""
+    """Return whether another process of the same user, without privileges, can read this one's memory."""
     program = f"open('/proc/{pid}/mem', 'rb')"
     done = subprocess.run([*UNPRIVILEGED, sys.executable, "-c", program], check=False, capture_output=True)
     return done.returncode == 0
@@ -79,7 +79,7 @@ def can_be_read(pid: int) -> bool:
 
 @linux
 def test_a_crash_leaves_no_note_in_a_core_dump(tmp_path: Path) -> None:
-    """The process has read a note and crashes; `WCOREDUMP` knows of every way to dump, a pipe too."""
+    """The process has read a note and crashes; `WCOREDUMP` reports every kind of dump, also into a pipe."""
     words = ("-m", "wardround.cli.main", "redact", "-", "--format", "jsonl")
     with started(*words, folder=tmp_path) as process:
         assert process.stdin is not None
@@ -110,7 +110,7 @@ ENTRIES = {
 @needs_setpriv
 @pytest.mark.parametrize("words", ENTRIES.values(), ids=ENTRIES)
 def test_no_process_dumps_core_or_can_be_read_by_others(words: tuple[str, ...], tmp_path: Path) -> None:
-    """Each waits for its input, or, of a sweep, for a study file that is a pipe; by then it must be closed."""
+    """Each command waits for its input, or for a study file that is a pipe; by then it must be hardened."""
     (tmp_path / "worker.json").write_text(json.dumps({"study": "", "folder": ".", "party": None}))
     os.mkfifo(tmp_path / "asked.toml")
     with started(*words, folder=tmp_path, prefix=UNPRIVILEGED) as process:
@@ -122,7 +122,7 @@ def test_no_process_dumps_core_or_can_be_read_by_others(words: tuple[str, ...], 
 @linux
 @needs_setpriv
 def test_the_process_could_be_read_without_hardening(tmp_path: Path) -> None:
-    """The other side of the tests above."""
+    """The tests above can fail."""
     with started("-c", "input()", folder=tmp_path, prefix=UNPRIVILEGED) as process:
         assert can_be_read(process.pid)
         assert core_limit(process.pid) != ["0", "0"]
@@ -134,7 +134,7 @@ def test_the_process_could_be_read_without_hardening(tmp_path: Path) -> None:
 @linux
 @needs_setpriv
 def test_a_sealed_study_with_workers_runs_without_privileges(tmp_path: Path) -> None:
-    """Its workers get the sealing key from their parent, and its lanes the blocks, through memory files."""
+    """Workers get the sealing key, and summing processes the blocks, through memory files of their parent."""
     (tmp_path / "study.toml").write_text(STUDY)
     words = ("-m", "wardround.cli.main", "run", "study.toml", "--out", "run", "--device", "cpu", "--workers", "2")
     with started(*words, folder=tmp_path, prefix=UNPRIVILEGED) as process:
@@ -160,7 +160,7 @@ lanes.close()
 @linux
 @needs_setpriv
 def test_a_worker_can_open_the_shared_buffer_of_a_hardened_process(tmp_path: Path) -> None:
-    """Where it could not, the sum would be made without it, more slowly, and nobody would know."""
+    """Otherwise the sum would be computed without the worker, more slowly and unnoticed."""
     with started("-c", LANE, folder=tmp_path, prefix=UNPRIVILEGED) as process:
         assert process.stdout is not None
         assert process.stdout.read() == b"1\n"
@@ -201,14 +201,14 @@ types = ["Drug"]
 
 
 def modes(*places: Path) -> dict[str, str]:
-    """The permissions of every file and folder at and below these."""
+    """Return the permissions of these files and folders and of everything below them."""
     found = [path for place in places for path in (place, *place.rglob("*"))]
     return {path.name: oct(stat.S_IMODE(path.stat().st_mode)) for path in found}
 
 
 @pytest.fixture
 def generous_umask() -> Iterator[None]:
-    """What a careless administrator sets: whatever is made can be read by all."""
+    """Set a umask under which all new files are readable by everyone."""
     before = os.umask(0o000)
     yield
     os.umask(before)
@@ -216,7 +216,7 @@ def generous_umask() -> Iterator[None]:
 
 @pytest.mark.parametrize("form", ["text", "brat", "jsonl"])
 def test_redacted_notes_are_readable_only_by_their_owner(form: str, tmp_path: Path, generous_umask: None) -> None:
-    """What a model missed is still in them, and the audit file says where to look."""
+    """They still contain what a model missed, and the audit file shows where to look."""
     notes = notes_in(form, tmp_path)
     out, page = tmp_path / "new" / "redacted", tmp_path / "pages" / "review.html"
     words = ("redact", notes, "--format", form, "--out", out, "--review", page)
@@ -240,7 +240,7 @@ def test_what_an_interrupted_run_left_open_is_closed(form: str, tmp_path: Path, 
 
 
 def notes_in(form: str, folder: Path) -> Path:
-    """Two notes, one of them in a folder of its own where the format has folders."""
+    """Write two notes, one of them in a subfolder if the format has folders."""
     documents = [Document("n1", str(NOTE["text"])), Document("ward/n2", str(NOTE["text"]))]
     if form == "jsonl":
         Jsonl().write(documents, folder / "notes.jsonl")

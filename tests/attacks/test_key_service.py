@@ -1,4 +1,4 @@
-"""Attacks on the key service: strangers and parties that keep others from their keys, and states that are put back."""
+"""Attacks on the key service: strangers and parties that block others, and restored states."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def connected(port: int, address: str = "127.0.0.1") -> socket.socket:
 
 @contextmanager
 def strangers(port: int, said: bytes = b"", *, addresses: int = 1, count: int = MANY) -> Iterator[list[socket.socket]]:
-    """Open connections that say something or nothing, and then wait."""
+    """Open connections that send something or nothing, and then wait."""
     with ExitStack() as held:
         opened = [connected(port, f"127.0.1.{1 + number % addresses}") for number in range(count)]
         for one in opened:
@@ -68,7 +68,7 @@ def strangers(port: int, said: bytes = b"", *, addresses: int = 1, count: int = 
 
 @contextmanager
 def parties(served: Served, files: PartyFiles, said: bytes, *, count: int = MANY) -> Iterator[None]:
-    """Open connections of a party of the study, which finish the handshake, say something, and read nothing."""
+    """Open connections of a party of the study that finish the handshake, send something, and read nothing."""
     tls = tls_client(files)
     with ExitStack() as held:
         for _ in range(count):
@@ -85,7 +85,7 @@ def parties(served: Served, files: PartyFiles, said: bytes, *, count: int = MANY
 
 @contextmanager
 def repeated(step: object) -> Iterator[None]:
-    """Repeat a step in a thread of its own until the end."""
+    """Repeat a step in a separate thread until the end."""
     over = threading.Event()
 
     def run() -> None:
@@ -102,7 +102,7 @@ def repeated(step: object) -> Iterator[None]:
 
 
 def answers(served: Served, name: str | PartyFiles = "h2") -> list[str]:
-    """Ask several times; an empty code is an answer."""
+    """Ask several times; return the codes, empty for an answer."""
     return [code(lambda: served.client(name, seconds=20).secret(1)) for _ in range(REQUESTS)]
 
 

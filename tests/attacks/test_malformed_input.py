@@ -1,4 +1,4 @@
-"""Attacks by files and messages that break a parser: nested without end, numbers without end, `true` for a number.
+"""Attacks by files and messages that break a parser: deep nesting, endless numbers, `true` instead of a number.
 
 None of them may end in an error that was not foreseen, which says nothing of the file or of what to do.
 """
@@ -85,7 +85,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def foreseen(act: Callable[[], object]) -> None:
-    """Nothing but one of our own errors may come out."""
+    """Check that only one of our own errors is raised."""
     with suppress(WardroundError):
         act()
 
@@ -127,7 +127,7 @@ def test_a_mapping_of_type_names(text: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("command", [("study", "show"), ("study", "check"), ("run", "--out", "out"), ("sweep", "show")])
 @pytest.mark.parametrize("text", [TOML["deep lists"], TOML["deep names"], TOML["long number"], TOML["NaN"]])
-def test_commands_say_what_is_wrong(
+def test_commands_report_a_malformed_file_in_a_short_message(
     command: tuple[str, ...], text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "study.toml"
@@ -141,7 +141,7 @@ def test_commands_say_what_is_wrong(
 
 @pytest.mark.parametrize("part", ["a", '"a"', "'a'", "a ", '"\\""', '"\\\\"', "'\\'", "é"])
 def test_a_name_of_many_parts_that_fills_the_memory(part: str) -> None:
-    """Python's own parser takes time and memory by the square of the parts: gigabytes for a file of 200 kB."""
+    """Python's parser needs time and memory quadratic in the number of parts: gigabytes for a file of 200 kB."""
     with pytest.raises(StudyError, match="the study file is nested too deeply"):
         parse_study(".".join([part] * 1_000_000) + " = 1")
 
@@ -173,7 +173,7 @@ def test_a_study_file_that_fills_the_memory(tmp_path: Path) -> None:
         ("federation", "deadline", "inf"),
     ],
 )
-def test_a_setting_that_only_looks_like_a_number(section: str, key: str, value: str) -> None:
+def test_a_study_setting_that_is_not_a_valid_number_is_refused(section: str, key: str, value: str) -> None:
     text = '[study]\nname = "tiny"\n[sites.east]\nbuilt_in = "harbour-0000"\n'
     text = (
         text.replace("[study]\n", f"[study]\n{key} = {value}\n")
@@ -185,13 +185,13 @@ def test_a_setting_that_only_looks_like_a_number(section: str, key: str, value: 
 
 
 @pytest.mark.parametrize("value", ["nan", "inf", "-inf", "1e999", "NaN", "Infinity"])
-def test_an_option_of_a_command_that_is_no_number(value: str) -> None:
+def test_a_command_option_that_is_not_a_number_is_refused(value: str) -> None:
     with pytest.raises(UsageError, match="is not a number"):
         with_settings(FederationSection(), {"deadline": value}, "the federation")
 
 
 @pytest.mark.parametrize("value", ["9" * 30, "-" + "9" * 30, "9" * LONG, "true", "1.5", "1e3"])
-def test_an_option_of_a_command_that_is_no_whole_number(value: str) -> None:
+def test_a_command_option_that_is_not_an_integer_is_refused(value: str) -> None:
     with pytest.raises(UsageError, match="is not a whole number") as caught:
         with_settings(FederationSection(), {"checkpoint_every": value}, "the federation")
     assert len(str(caught.value)) < 500
@@ -336,7 +336,7 @@ FILES = ("events.jsonl", "scores.json", "summary.json", "study.toml", "note-coun
 
 
 def readers(folder: Path) -> Iterator[Callable[[], object]]:
-    """Everything that reads a run folder."""
+    """Return every function that reads a run folder."""
     yield lambda: read_run(folder)
     yield lambda: list(RunFolder(folder).events())
     yield lambda: read_after(folder / "events.jsonl", START)

@@ -1,4 +1,4 @@
-"""Attacks by a model folder that somebody else made: run code, read pickles, call a hub, read files outside."""
+"""Attacks by a foreign model folder: run code, load pickles, contact a hub, read files outside the folder."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def encoder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def saved(encoder: Path, tmp_path: Path) -> Path:
-    """A saved encoder tagger."""
+    """Return the folder of a saved encoder tagger."""
     save_model(EncoderTagger(EncoderTaggerConfig(encoder=str(encoder)), TYPES), tmp_path / "saved")
     return tmp_path / "saved"
 
@@ -63,14 +63,14 @@ def change(file: Path, **values: Any) -> None:
 
 
 def hostile(folder: Path, marker: Path) -> None:
-    """Add Python to a model folder, and name it everywhere that transformers looks."""
+    """Add Python to a model folder, and name it wherever transformers looks for code."""
     (folder / "payload.py").write_text(PAYLOAD.format(marker=str(marker)))
     change(folder / "config.json", auto_map=HOSTILE_MAP, model_type="payload")
     change(folder / "tokenizer_config.json", auto_map=HOSTILE_MAP)
 
 
 def process(*words: str | Path, answers: str = "", environment: dict[str, str] | None = None) -> tuple[int, str]:
-    """Run Python in a process of its own that is answered `answers` to whatever it asks; its exit code and output."""
+    """Run Python in another process with `answers` on standard input; return its exit code and output."""
     started = subprocess.Popen(
         [sys.executable, *map(str, words)],
         stdin=subprocess.PIPE,
@@ -92,7 +92,7 @@ def process(*words: str | Path, answers: str = "", environment: dict[str, str] |
 
 
 def test_training_from_a_folder_with_code_asks_no_question_and_runs_no_code(encoder: Path, tmp_path: Path) -> None:
-    """`transformers` asks "[y/N]" where it is told nothing: a `y` on standard input ran the folder's Python."""
+    """Without an option, `transformers` asks "[y/N]": a `y` on standard input ran the folder's Python."""
     hostile(encoder, tmp_path / "ran")
     data = write_site(tmp_path / "ward", train=TRAIN[:4], dev=TRAIN[4:6], test=TEST[:2])
     words = ("train", data, "--format", "brat", "--out", tmp_path / "run", "--encoder", encoder, *QUICK)
@@ -126,7 +126,7 @@ LOADERS: dict[str, Callable[[Path], object]] = {
 def test_a_configuration_that_names_code_is_refused_by_name(
     encoder: Path, file: str, load: Callable[[Path], object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also where `transformers` has its own class for the model, and so would not look at it today."""
+    """This holds even if `transformers` has its own class for the model and would ignore the code today."""
     monkeypatch.setattr("builtins.input", lambda *_: "y")
     change(encoder / file, auto_map=HOSTILE_MAP)
     with pytest.raises(ModelError, match=rf"encoder/{file}: 'auto_map' names Python code, .* save the model"):
@@ -156,7 +156,7 @@ def test_a_folder_with_python_is_refused(encoder: Path, name: str) -> None:
 
 
 def test_an_index_cannot_lead_to_a_pickle(encoder: Path) -> None:
-    """`use_safetensors=True` looks at the name of the index only: the shards it names were unpickled."""
+    """`use_safetensors=True` checks only the name of the index: the shards that it lists were unpickled."""
     weights = AutoModelForTokenClassification.from_pretrained(encoder).state_dict()
     (encoder / "model.safetensors").unlink()
     torch.save(weights, encoder / "weights.bin")
@@ -201,7 +201,7 @@ def test_a_configuration_that_leads_elsewhere_is_refused(encoder: Path, key: str
 
 
 def test_a_link_out_of_the_folder_is_refused(encoder: Path, tmp_path: Path) -> None:
-    """A vocabulary that is a link to notes would become part of the model that is saved and shared."""
+    """If the vocabulary were a link to notes, the notes would become part of the saved and shared model."""
     (tmp_path / "notes.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nMrs\nQuillwort\n")
     (encoder / "tokenizer.json").unlink()
     (encoder / "vocab.txt").unlink(missing_ok=True)
@@ -219,7 +219,7 @@ def test_a_link_into_the_cache_of_the_hub_is_allowed(encoder: Path, tmp_path: Pa
         file.rename(blobs / str(number))
         (snapshot / file.name).symlink_to(Path("../../blobs") / str(number))
     LOADERS["encoder tagger"](snapshot)
-    # A blob that is a link itself leads out all the same.
+    # A blob that is itself a link leads out of the folder too.
     (tmp_path / "outside").write_text("{}")
     (blobs / "out").symlink_to(tmp_path / "outside")
     (snapshot / "more.json").symlink_to(Path("../../blobs/out"))
@@ -318,7 +318,7 @@ for line in Path(sys.argv[2]).read_text().splitlines():
 
 
 def connections(tmp_path: Path, *commands: Sequence[str | Path]) -> tuple[list[str], str]:
-    """Whom these commands of `wardround` try to reach where the hub is not switched off, and what they say."""
+    """Return the hosts that these commands contact if the hub is not disabled, and their output."""
     script, calls, lines = tmp_path / "watched.py", tmp_path / "calls", tmp_path / "commands"
     script.write_text(WATCHED)
     lines.write_text("\n".join("\t".join(map(str, words)) for words in commands))
@@ -328,14 +328,14 @@ def connections(tmp_path: Path, *commands: Sequence[str | Path]) -> tuple[list[s
 
 
 def name_encoder(model: Path, **config: str) -> None:
-    """Have a saved model say that it began from an encoder of the hub."""
+    """Change the card of a saved model, so that it names an encoder of the hub as its start."""
     card = json.loads((model / "wardround.json").read_text())
     card["config"].update(config)
     (model / "wardround.json").write_text(json.dumps(card))
 
 
 def test_a_saved_model_never_calls_the_hub(encoder: Path, saved: Path, tmp_path: Path) -> None:
-    """A card names what the model began from: whoever made the model would learn who uses it, or send other files."""
+    """A card names the start of the model: its author could learn who uses the model, or send other files."""
     name_encoder(saved, encoder=HUB_ID)
     words = tmp_path / "words"
     save_model(word_tagger(contextual=str(encoder)), words)
@@ -357,7 +357,7 @@ def test_a_saved_model_never_calls_the_hub(encoder: Path, saved: Path, tmp_path:
     called, said = connections(tmp_path, *commands)
     assert called == []
     assert "unexpected" not in said
-    # The encoder tagger has all it needs in its folder; the other one says what it lacks, and what to do about it.
+    # The folder of the encoder tagger is complete; the error about the other one names what is missing and the remedy.
     assert "exit 0: evaluate" in said
     assert f"the encoder {HUB_ID!r} is not on this machine" in " ".join(said.split())
 
@@ -384,7 +384,7 @@ types = ["Drug"]
 
 
 def test_an_encoder_that_was_asked_for_by_its_id_is_looked_for_at_the_hub(tmp_path: Path) -> None:
-    """The other side: what a person names is fetched, so that the test above watches what it says."""
+    """The converse: an id that the user names is fetched, so the test above would notice a request."""
     data = write_site(tmp_path / "ward", train=TRAIN[:6], dev=TRAIN[6:8], test=TEST[:2])
     words = ("train", data, "--format", "brat", "--out", tmp_path / "run", "--encoder", HUB_ID, *QUICK)
     called, said = connections(tmp_path, words)
@@ -418,7 +418,7 @@ PROGRAMS = sorted(
 
 
 def loading_names(tree: ast.AST) -> set[str]:
-    """Names and attributes in a program by which `transformers` and its hub load something."""
+    """Return the names and attributes in a program with which `transformers` and its hub load files."""
     found = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
     found |= {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
     found |= {alias.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names}
@@ -432,7 +432,7 @@ def test_nothing_is_loaded_without_the_checks(path: Path) -> None:
 
 
 def test_the_gate_runs_no_code_and_reads_local_safetensors_only() -> None:
-    """Every call that loads says so, and no call in it says otherwise."""
+    """Every loading call passes the safe options, and none overrides them."""
     tree = ast.parse(GATE.read_text(encoding="utf-8"))
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
     loads = [call for call in calls if isinstance(call.func, ast.Attribute) and call.func.attr in LOADING]

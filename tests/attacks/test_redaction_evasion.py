@@ -24,7 +24,7 @@ from wardround.text.document import Document
 
 
 class Form(NamedTuple):
-    """An identifier in an odd form, and the words around it, which stay."""
+    """An identifier in an unusual form, and the surrounding words, which stay."""
 
     written: str
     before: str = "Note "
@@ -143,7 +143,7 @@ FORMS = {
 
 @pytest.fixture(scope="session")
 def outputs(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """The forms, each in a note of its own, after one run of the command."""
+    """Return the redacted forms, each from its own note, after one run of the command."""
     folder = tmp_path_factory.mktemp("evasion")
     (folder / "notes").mkdir()
     for number, form in enumerate(FORMS.values()):
@@ -199,7 +199,7 @@ def other_digit(digit: str, first: str) -> str:
 
 @st.composite
 def odd_forms(draw: st.DrawFn) -> str:
-    """An ordinary identifier of which any character may be written otherwise, and with others between them."""
+    """Draw an identifier with alternative characters and other characters between them."""
     plain = draw(st.sampled_from(PLAIN))
     plain = plain.format(*draw(st.lists(st.integers(0, 9), min_size=12, max_size=12)))
     written = ""
@@ -222,7 +222,7 @@ def odd_forms(draw: st.DrawFn) -> str:
 
 
 def redacted(text: str, how: How = How.TAG, *, key: bytes = b"k" * 32, language: Language = "en") -> str:
-    """The note as the command writes it, by patterns alone."""
+    """Return the note as the command writes it with patterns only."""
     naming = Naming(lambda document: document.id, lambda document: document.id)
     redaction = Redaction(pattern_finder(Patterns(language)), Replacer(how, language, SecretKey(key)), naming)
     (note,) = redaction.notes([Document("n", text)])

@@ -1,4 +1,4 @@
-"""A coordinator that asks sites to open sums it has changed, or to open one sum again and again."""
+"""A coordinator that asks sites to open changed sums, or to open one sum repeatedly."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def said(answer: Any) -> str:
 
 
 def sum_of_round(hospitals: Hospitals, number: int) -> Message:
-    """The question by which a site takes the sum of a round; harbour has not been asked yet."""
+    """Return the request to open the sum of a round; harbour has not received it yet."""
     sums: list[Message] = []
 
     def keep(site: SiteId, step: str, message: Message, go: Go) -> Message:
@@ -62,7 +62,7 @@ def test_refusals_of_changed_sums_reveal_nothing_about_the_key(mechanism: str, t
 
 @AT_SITES
 def test_no_changed_sum_is_decrypted(mechanism: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And as much is decrypted of a stand-in, so that a refusal takes as long as a success."""
+    """The stand-in is decrypted instead, so a refusal takes as long as a success."""
     hospitals = Hospitals(tmp_path, mechanism)
     taken = sum_of_round(hospitals, 1)
     decrypted: list[str] = []

@@ -1,4 +1,4 @@
-"""Attacks by keys that can be broken: asked for in a request, or already in a certificate that the root issued."""
+"""Attacks with keys that can be broken: in a request, or in a certificate that the root issued."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def openssl(*words: str | Path) -> None:
 
 
 def request_for(name: str, folder: Path, key: tuple[str, ...], digest: str = "-sha256") -> Path:
-    """A request for a certificate and its key, as anybody can make them."""
+    """Return a request for a certificate and its key, as anyone can make them."""
     folder.mkdir(parents=True, exist_ok=True)
     made = ("-keyout", folder / f"{name}.key", "-out", folder / f"{name}.csr", "-subj", f"/CN={name}", "-nodes")
     openssl("req", "-new", *key, *made, *([] if "ed25519" in key else [digest]))
@@ -50,7 +50,7 @@ def request_for(name: str, folder: Path, key: tuple[str, ...], digest: str = "-s
 
 
 class OpenAuthority:
-    """An authority that issues whatever it is asked for, as one did before."""
+    """An authority that issues every requested certificate."""
 
     def __init__(self, folder: Path, key: tuple[str, ...] = ("-newkey", "rsa:2048"), digest: str = "-sha256") -> None:
         self.folder = folder
@@ -102,7 +102,7 @@ def test_a_request_signed_with_a_weak_hash_is_not_approved(digest: str, consorti
 
 
 def test_a_request_for_an_endless_key_is_not_approved(consortium: Path, tmp_path: Path) -> None:
-    """Every signature under it would be checked for seconds; it is refused before its own is."""
+    """Verifying a signature of this key takes seconds; it is refused before its own signature is verified."""
     from wardround.provisioning.kits import approve
 
     numbers = rsa.RSAPublicNumbers(65537, (1 << 16_383) + 1)
@@ -113,7 +113,7 @@ def test_a_request_for_an_endless_key_is_not_approved(consortium: Path, tmp_path
 
 
 def with_key(request: bytes, numbers: rsa.RSAPublicNumbers) -> bytes:
-    """The request with another public key in it, so that its signature is wrong."""
+    """Return the request with another public key, so that its signature is wrong."""
     loaded = x509.load_pem_x509_csr(request)
     before = loaded.public_key().public_bytes(
         serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
@@ -129,7 +129,7 @@ def with_key(request: bytes, numbers: rsa.RSAPublicNumbers) -> bytes:
 
 
 def length_in(der: bytes) -> int:
-    """The length that a DER value states of its content."""
+    """Return the length field of a DER value."""
     return der[1] if der[1] < 0x80 else int.from_bytes(der[2 : 2 + der[1] - 0x80], "big")
 
 
@@ -150,7 +150,7 @@ def pem(kind: str, der: bytes) -> bytes:
 def test_a_kit_with_a_weak_key_is_not_opened(
     key: tuple[str, ...], fault: str, consortium: Path, tmp_path: Path
 ) -> None:
-    """As an older coordinator has approved it."""
+    """The kit is as an older coordinator approved it."""
     from wardround.provisioning.kits import approve, complete, read_kit, request
 
     site = tmp_path / "site"
@@ -205,7 +205,7 @@ def test_a_weak_key_is_trusted_nowhere(
 def test_a_certificate_under_a_weak_hash_is_trusted_nowhere(
     digest: str, check: Callable[[bytes, bytes], object], tmp_path: Path
 ) -> None:
-    """Two certificates with one MD5 or SHA-1 can be made: the root signs one, and the other is as good."""
+    """Two certificates can have the same MD5 or SHA-1: the root signs one, and the signature fits the other."""
     authority = OpenAuthority(tmp_path / "authority")
     issued = authority.certificate(request_for("harbour", tmp_path / "site", ("-newkey", "rsa:2048")), digest)
     with pytest.raises((MessageError, KeyMaterialError), match="is signed with another hash than SHA-256"):
@@ -229,7 +229,7 @@ def test_nobody_signs_with_a_weak_key(tmp_path: Path) -> None:
 
 
 def test_a_broken_signature_under_a_weak_key_does_not_pass(tmp_path: Path) -> None:
-    """The whole attack: who has factored a site's key of 512 bits signs in its name."""
+    """The complete attack: a party that factored a site's 512-bit key signs in its name."""
     authority = OpenAuthority(tmp_path / "authority")
     issued = authority.certificate(request_for("harbour", tmp_path / "site", ("-newkey", "rsa:1024")))
     factored = serialization.load_pem_private_key((tmp_path / "site" / "harbour.key").read_bytes(), password=None)

@@ -36,14 +36,14 @@ def kits(study: Path, run: Run) -> Path:
 
 def test_start_supervises_the_work_and_ends_as_it_does(kits: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     commands = []
-    monkeypatch.setattr(supervisor, "become", lambda command: commands.append(command) or 7)
+    monkeypatch.setattr(supervisor, "exec_supervisor", lambda command: commands.append(command) or 7)
     assert run("coordinator", "start", kits / "coordinator").code == 7
     work = ("-m", "wardround.cli.main", "coordinator", "work", str(kits / "coordinator"))
     assert commands == [(sys.executable, *work)]
 
 
 def test_a_kit_of_a_site_is_refused(kits: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(supervisor, "become", lambda command: pytest.fail("it was started"))
+    monkeypatch.setattr(supervisor, "exec_supervisor", lambda command: pytest.fail("it was started"))
     ran = run("coordinator", "start", kits / "harbour")
     assert ran.code == 2
     assert ran.err == "wardround: harbour is the kit of a site; `wardround site start` takes it\n"
@@ -74,7 +74,7 @@ def test_where_the_coordinator_has_its_vectors_is_told_to_its_own_process(
     study: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     commands = []
-    monkeypatch.setattr(supervisor, "become", lambda command: commands.append(command) or 0)
+    monkeypatch.setattr(supervisor, "exec_supervisor", lambda command: commands.append(command) or 0)
     monkeypatch.chdir(study.parent)
     Path("glove.txt").write_text("aspirin 1 2 3\n", encoding="utf-8")
     study.write_text(text_of(model={"vectors": "glove.txt"}), encoding="utf-8")
@@ -114,7 +114,7 @@ def test_where_the_coordinator_has_the_public_set_is_told_to_its_own_process(
     distilled: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     commands = []
-    monkeypatch.setattr(supervisor, "become", lambda command: commands.append(command) or 0)
+    monkeypatch.setattr(supervisor, "exec_supervisor", lambda command: commands.append(command) or 0)
     left_out = run("coordinator", "start", distilled)
     assert (left_out.code, commands) == (2, [])
     assert left_out.err == "wardround: the study uses the public set open.jsonl; give the path with --public\n"
@@ -126,7 +126,7 @@ def test_where_the_coordinator_has_the_public_set_is_told_to_its_own_process(
 def test_a_public_set_that_is_not_the_studys_is_refused_at_once(
     distilled: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(supervisor, "become", lambda command: pytest.fail("it was started"))
+    monkeypatch.setattr(supervisor, "exec_supervisor", lambda command: pytest.fail("it was started"))
     Jsonl().write(notes(3), Path("other.jsonl"))
     renamed = run("coordinator", "start", distilled, "--public", "other.jsonl")
     assert renamed.code == 2
@@ -157,7 +157,7 @@ def test_the_coordinator_says_where_the_model_is_that_its_study_begins_from(
     begun: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     commands = []
-    monkeypatch.setattr(supervisor, "become", lambda command: commands.append(command) or 0)
+    monkeypatch.setattr(supervisor, "exec_supervisor", lambda command: commands.append(command) or 0)
     left_out = run("coordinator", "start", begun)
     assert (left_out.code, commands) == (2, [])
     assert left_out.err == "wardround: the study starts from a saved model; give its path with --start\n"
@@ -169,7 +169,7 @@ def test_the_coordinator_says_where_the_model_is_that_its_study_begins_from(
 def test_another_model_than_the_study_was_made_with_is_refused_at_once(
     begun: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(supervisor, "become", lambda command: pytest.fail("it was started"))
+    monkeypatch.setattr(supervisor, "exec_supervisor", lambda command: pytest.fail("it was started"))
     save_model(common_model(tiny(study={"seed": 9})), Path("other"))
     ran = run("coordinator", "start", begun, "--start", "other")
     assert ran.code == 2
@@ -185,7 +185,7 @@ def test_a_start_that_the_study_does_not_have(kits: Path, study: Path, run: Run)
 def test_trackers_are_passed_to_the_working_process(kits: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("tensorboard", reason="tracking needs wardround[tracking]")
     commands = []
-    monkeypatch.setattr(supervisor, "become", lambda command: commands.append(command) or 0)
+    monkeypatch.setattr(supervisor, "exec_supervisor", lambda command: commands.append(command) or 0)
     assert run("coordinator", "start", kits / "coordinator", "--track", "tensorboard").code == 0
     assert commands[0][-2:] == ("--track", "tensorboard")
     unknown = run("coordinator", "start", kits / "coordinator", "--track", "wandb")

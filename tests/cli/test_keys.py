@@ -240,7 +240,7 @@ def test_the_coordinators_kit_keeps_no_keys(command: tuple[str, ...], kits: Path
 def test_kits_of_other_parties_are_refused_with_the_right_command(
     kits: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(supervisor, "become", lambda command: pytest.fail("it was started"))
+    monkeypatch.setattr(supervisor, "exec_supervisor", lambda command: pytest.fail("it was started"))
     for words in (("site", "key"), ("site", "review"), ("coordinator", "start")):
         ran = run(*words, kits / "keys")
         assert ran.code == 2
@@ -251,7 +251,7 @@ def test_kits_of_other_parties_are_refused_with_the_right_command(
 
 def test_a_coordinator_that_finds_a_secret_stops(kits: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     commands: list[object] = []
-    monkeypatch.setattr(supervisor, "become", lambda command: commands.append(command) or 0)
+    monkeypatch.setattr(supervisor, "exec_supervisor", lambda command: commands.append(command) or 0)
     kit = kits / "coordinator"
     assert run("coordinator", "start", kit).code == 0
     (kit / "run").mkdir()
@@ -401,7 +401,7 @@ def test_a_site_that_the_study_does_not_have(offline: Path, run: Run) -> None:
 def test_a_site_starts_only_with_the_passphrase_of_its_vault(
     offline: Path, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(supervisor, "become", lambda command: 0)
+    monkeypatch.setattr(supervisor, "exec_supervisor", lambda command: 0)
     kit, out = offline / "hillside" / "kit", offline / "copies"
     words = ("--certificates", offline / "lead" / "approved", "--out", out)
     assert run("keys", "issue", offline / "harbour" / "kit", *words).code == 0

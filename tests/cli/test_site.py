@@ -47,7 +47,7 @@ def kit(made: Path, tmp_path: Path) -> Path:
 def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
     """What the supervisor was given to run; it runs nothing, and says that all went well."""
     commands: list[tuple[str, ...]] = []
-    monkeypatch.setattr(supervisor, "become", lambda command: commands.append(command) or 0)
+    monkeypatch.setattr(supervisor, "exec_supervisor", lambda command: commands.append(command) or 0)
     return commands
 
 

@@ -108,6 +108,6 @@ def write_kit(folder: Path, *, messages: int = 0) -> Path:
 
 def leave(kit: Path, step: str, number: int) -> None:
     """A message of that step and round leaves the kit's site."""
-    ledger = Ledger(kit / "site" / "ledger.jsonl", lasting=False)
+    ledger = Ledger(kit / "site" / "ledger.jsonl", durable=False)
     sent = Message({"weight": 12.0}, {}, {"sealed": b"x" * 100})
     ledger.record(sent, study="adverse-effects", step=step, round_number=number, mechanism="sealed+masked")

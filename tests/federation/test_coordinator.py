@@ -17,13 +17,13 @@ SITES = tuple(f"h{number}" for number in range(10))
 
 
 class Noting(Coordinator):
-    """Asks, and keeps who was asked."""
+    """Asks the sites and records which sites were asked."""
 
     def gather(self, context: RoundContext) -> RoundSum:
         return context.gather("train", {})
 
     def step(self, mean: Mapping[str, Array], values: Mapping[str, Value]) -> None:
-        """Nothing is learned here."""
+        """Do nothing."""
 
 
 class Answering:

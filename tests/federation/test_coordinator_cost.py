@@ -11,7 +11,7 @@ from wardround.federation.message import Message
 
 
 class Clock:
-    """Goes on only when it is told to."""
+    """A clock that the test advances."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -28,7 +28,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 def replies(clock: Clock) -> Iterator[Reply]:
-    """Three seconds each."""
+    """Each reply takes three seconds."""
     for site in ("east", "west"):
         clock.now += 3
         yield Reply(site, Message(), Traffic(10, 20, 3.0, 2.5))

@@ -10,7 +10,7 @@ FOUR = ["a", "b", "c", "d"]
 
 
 def rounds_until_found(search: CulpritSearch, sites: list[str], culprits: set[str], most: int = 200) -> int:
-    """Sums that were spoiled until nobody who spoils them is left."""
+    """Return how many sums were spoiled until every culprit is excluded."""
     spoiled = 0
     for _ in range(most):
         present = [site for site in sites if site not in search.absent]
@@ -26,7 +26,7 @@ def rounds_until_found(search: CulpritSearch, sites: list[str], culprits: set[st
 
 
 def test_a_search_by_hand() -> None:
-    """Of a, b, c, d the third spoils sums; two sites must stay."""
+    """Of a, b, c and d the third spoils sums; at least two sites must take part."""
     search = CulpritSearch(minimum=2)
     assert search.note_spoiled(FOUR)
     assert search.absent == {"a", "b"}

@@ -5,7 +5,16 @@ from collections.abc import Iterator
 import pytest
 
 from wardround.errors import FederationError, MessageError, SplitError, TrainingError
-from wardround.federation.federation import Absence, Quorum, Reply, Traffic, checked, code_of, each_checked, safe_code
+from wardround.federation.federation import (
+    Absence,
+    Quorum,
+    Reply,
+    Traffic,
+    checked,
+    checked_by_site,
+    code_of,
+    safe_code,
+)
 from wardround.federation.message import Message
 
 
@@ -114,7 +123,7 @@ def test_a_check_that_depends_on_who_answered() -> None:
             raise MessageError("another", "Mrs Marker")
 
     replies = [answer("h1", 1), answer("h2", 1), absent("h3", Absence.LATE, "x"), answer("h4", 4)]
-    seen = list(each_checked(replies, own_number))
+    seen = list(checked_by_site(replies, own_number))
     assert seen[0] is replies[0] and seen[2] is replies[2] and seen[3] is replies[3]
     assert seen[1] == Reply("h2", None, Traffic(10, 20, 0.5), Absence.FAILED, "another")
 
@@ -127,7 +136,7 @@ def test_answers_are_checked_one_at_a_time_by_who_gave_them() -> None:
             asked.append(f"h{number} answers")
             yield answer(f"h{number}", number)
 
-    for reply in each_checked(given(), lambda site, message: asked.append(f"{site} is checked")):
+    for reply in checked_by_site(given(), lambda site, message: asked.append(f"{site} is checked")):
         asked.append(f"{reply.site} is used")
     assert asked == [f"h{n} {what}" for n in (1, 2) for what in ("answers", "is checked", "is used")]
 

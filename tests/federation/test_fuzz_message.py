@@ -1,4 +1,4 @@
-"""Bytes that somebody damaged or forged: `decode` gives a message or a `MessageError` with a code, and stays small."""
+"""Damaged or forged bytes: `decode` returns a message or raises a `MessageError`, within bounded memory."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SMALL = encode(
 
 
 def refusal(data: bytes) -> str:
-    """The code with which `data` is refused, nothing where it is a message."""
+    """Return the code with which `data` is refused; empty if it is a message."""
     try:
         message = decode(data)
     except MessageError as error:
@@ -38,7 +38,7 @@ def refusal(data: bytes) -> str:
 
 
 def forged(header: Any, rest: bytes = b"") -> bytes:
-    """A message with this header: bytes as they are, everything else as JSON."""
+    """Return a message with this header: bytes as they are, everything else as JSON."""
     text = header if isinstance(header, bytes) else json.dumps(header).encode()
     return b"WRM1" + struct.pack("<I", len(text)) + text + rest
 

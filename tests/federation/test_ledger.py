@@ -36,7 +36,7 @@ def record(ledger: Ledger, message: Message | None = None, *, round_number: int 
 
 
 def written(path: Path, entries: int = 4) -> list[bytes]:
-    """A ledger of so many entries; its lines."""
+    """Write a ledger with this many entries; return its lines."""
     ledger = Ledger(path)
     for number in range(1, entries + 1):
         record(ledger, round_number=number)
@@ -48,7 +48,7 @@ def head_of(path: Path) -> Path:
 
 
 def fault(path: Path) -> str:
-    """How the ledger is refused, alike by reading and by opening to write; neither changes a byte of it."""
+    """Return the error, which is the same for reading and for opening to write; neither changes the file."""
     before = path.read_bytes()
     with pytest.raises(LedgerError) as read:
         verify(path)
@@ -65,7 +65,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def chained(previous: str, *, round_number: int = 1) -> bytes:
-    """A well-made line of somebody who knows the format."""
+    """Return a well-formed line, as an attacker who knows the format could write it."""
     entry: dict[str, Any] = {
         "time": 0.0,
         "study": "s",
@@ -432,7 +432,7 @@ def test_of_two_writers_the_outdated_one_is_refused_and_the_chain_stays_valid(pa
 
 
 def waits_for(lock: int, path: Path, call: Callable[[], object], seconds: float = 0.05) -> bool:
-    """Whether `call` still waits after so many seconds of somebody's holding the lock; it ends once he lets it go."""
+    """Return whether `call` waits while another holds the lock; it ends when the lock is released."""
     worker = threading.Thread(target=call)
     with path.open("rb") as stream:
         fcntl.flock(stream, lock)
@@ -547,7 +547,7 @@ def test_refusals_are_lines_of_the_chain(path: Path) -> None:
     assert [entry.round for entry in read_entries(path)] == [1, 2, 2, 3]
     assert verify(path).entries == 4
     refuse(Ledger(path), "sum")  # it goes on where it was left
-    assert verify(path, noted=ledger.head).entries == 5
+    assert verify(path, recorded_head=ledger.head).entries == 5
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(lines[:2] + lines[3:]))  # without a refusal
     assert fault(path) == "egress.jsonl:3: does not follow the line before it"
@@ -597,26 +597,26 @@ def test_a_rehearsal_forces_nothing_to_disk_and_its_ledger_is_the_same(
     monkeypatch.setattr("wardround.federation.ledger.time.time", lambda: 1.5)
     forced: list[int] = []
     monkeypatch.setattr(os, "fsync", forced.append)
-    quick, lasting = (Ledger(tmp_path / name, lasting=name == "lasting") for name in ("quick", "lasting"))
+    quick, durable = (Ledger(tmp_path / name, durable=name == "durable") for name in ("quick", "durable"))
     opening = len(forced)
     for number in (1, 2, 3):
         record(quick, round_number=number)
     assert (opening > 0, len(forced)) == (True, opening)
     for number in (1, 2, 3):
-        record(lasting, round_number=number)
+        record(durable, round_number=number)
     assert len(forced) == opening + 6  # the line and the head of each
-    assert (tmp_path / "quick").read_bytes() == (tmp_path / "lasting").read_bytes()
-    assert head_of(tmp_path / "quick").read_bytes() == head_of(tmp_path / "lasting").read_bytes()
+    assert (tmp_path / "quick").read_bytes() == (tmp_path / "durable").read_bytes()
+    assert head_of(tmp_path / "quick").read_bytes() == head_of(tmp_path / "durable").read_bytes()
 
 
 def test_opening_a_rehearsal_forces_nothing_to_disk(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "fsync", lambda descriptor: pytest.fail("forced to disk"))
-    record(Ledger(path, lasting=False))
+    record(Ledger(path, durable=False))
     assert verify(path).entries == 1
 
 
 def test_a_rehearsal_detects_alterations_too(path: Path) -> None:
-    ledger = Ledger(path, lasting=False)
+    ledger = Ledger(path, durable=False)
     for number in (1, 2, 3):
         record(ledger, round_number=number)
     lines = path.read_bytes().splitlines(keepends=True)

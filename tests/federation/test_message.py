@@ -101,7 +101,7 @@ def test_decoded_arrays_are_read_only_views_of_the_bytes() -> None:
 
 
 def peak_of(call: Any, *arguments: Any) -> int:
-    """Bytes allocated at the worst moment of a call, its result included."""
+    """Return the peak of allocated bytes during a call, its result included."""
     tracemalloc.start()
     try:
         result = call(*arguments)

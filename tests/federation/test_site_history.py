@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from wardround.errors import MessageError
-from wardround.federation.site_history import REFUSED_SUMS, Drawn, SiteHistory, most_repeats
+from wardround.federation.site_history import MOST_REFUSED_SUMS, Draw, SiteHistory, most_repeats
 
 
 def code(call: object, *arguments: object, **named: object) -> str:
@@ -16,9 +16,9 @@ def code(call: object, *arguments: object, **named: object) -> str:
 
 
 def trained(history: SiteHistory, number: int, question: str, *, after: int | None = None, rounds: int = 0) -> int:
-    """Which draw the site made; from the state of the round before, if nothing else is said."""
-    redraw = history.draw_of(number, question, after=number - 1 if after is None else after, rounds=rounds)
-    history.note_round(number, Drawn(question, redraw))
+    """Return the draw of the site; by default from the state of the previous round."""
+    redraw = history.draw_index(number, question, after=number - 1 if after is None else after, rounds=rounds)
+    history.note_round(number, Draw(question, redraw))
     return redraw
 
 
@@ -28,7 +28,7 @@ def test_rounds_in_their_order_are_drawn_once(tmp_path: Path) -> None:
 
 
 def test_a_later_round_from_an_old_state_draws_other_sentences_too(tmp_path: Path) -> None:
-    """Which sentences come next is part of the state, whatever number the round has."""
+    """The next sentences depend on the state, not on the number of the round."""
     history = SiteHistory(tmp_path)
     for number in (1, 2, 3):
         trained(history, number, f"question {number}")
@@ -51,15 +51,15 @@ def test_another_question_for_a_trained_round_draws_other_sentences(tmp_path: Pa
 
 
 def test_the_history_is_restored_from_its_file(tmp_path: Path) -> None:
-    history = SiteHistory(tmp_path, lasting=True)
+    history = SiteHistory(tmp_path, durable=True)
     trained(history, 1, "a")
     trained(history, 1, "b")
     history.note_opened("n1")
     history.note_refused(7)
     history.check_sizes({"east": 3})
     again = SiteHistory(tmp_path)
-    assert again.draw_of(1, "b", after=0, rounds=0) == 1
-    assert again.draw_of(1, "a", after=0, rounds=0) == 2
+    assert again.draw_index(1, "b", after=0, rounds=0) == 1
+    assert again.draw_index(1, "a", after=0, rounds=0) == 2
     assert code(again.check_sum, "n1", 1) == "replay"
     assert code(again.check_sizes, {"east": 4}) == "sizes"
     again.check_sum("n2", 7)
@@ -69,9 +69,9 @@ def test_the_history_is_restored_from_its_file(tmp_path: Path) -> None:
 def test_lookups_are_not_recorded(tmp_path: Path) -> None:
     history = SiteHistory(tmp_path)
     trained(history, 1, "a")
-    assert history.draw_of(1, "b", after=0, rounds=0) == 1
-    assert history.draw_of(1, "c", after=0, rounds=0) == 1
-    assert history.draw_of(1, "a", after=0, rounds=0) == 0
+    assert history.draw_index(1, "b", after=0, rounds=0) == 1
+    assert history.draw_index(1, "c", after=0, rounds=0) == 1
+    assert history.draw_index(1, "a", after=0, rounds=0) == 0
 
 
 def test_the_number_of_repeats_is_limited_by_the_length_of_the_study(tmp_path: Path) -> None:
@@ -80,13 +80,13 @@ def test_the_number_of_repeats_is_limited_by_the_length_of_the_study(tmp_path: P
     trained(history, 1, "first")
     for number in range(17):
         trained(history, 1, f"again {number}", rounds=10)
-    assert code(history.draw_of, 1, "once more", after=0, rounds=10) == "repeats"
+    assert code(history.draw_index, 1, "once more", after=0, rounds=10) == "repeats"
     assert trained(history, 2, "a new round", rounds=10) == 17
 
 
 def test_refused_sums_end_the_use_of_one_key_only(tmp_path: Path) -> None:
     history = SiteHistory(tmp_path)
-    for _ in range(REFUSED_SUMS - 1):
+    for _ in range(MOST_REFUSED_SUMS - 1):
         history.note_refused(1)
     history.check_key(1)
     history.note_refused(1)
@@ -136,6 +136,6 @@ def test_a_line_that_a_power_cut_left_incomplete_is_removed(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("line", ["{", "[]", '{"round": 1}', '{"refused": "x"}', "7"])
 def test_a_damaged_record_is_refused(line: str, tmp_path: Path) -> None:
-    """A site that forgot what it did would do it again."""
+    """A site without its record would repeat what it did."""
     (tmp_path / "history.jsonl").write_text(line + "\n")
     assert code(SiteHistory, tmp_path) == "state"

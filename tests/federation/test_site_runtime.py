@@ -23,7 +23,7 @@ def shared_of(hospital: Site) -> dict[str, Array]:
 
 
 def disturb(hospital: Site) -> None:
-    """Change everything a state holds."""
+    """Change every part of a state."""
     for parameter in hospital.private.values():
         parameter.grad = torch.ones_like(parameter)
     hospital.private_optimizer.step(Rates(0.1, 0.1))
@@ -167,7 +167,7 @@ def test_a_damaged_state_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_lasting_site_writes_its_state_before_it_answers(tmp_path: Path) -> None:
-    hospital = site(tmp_path, lasting=True)
+    hospital = site(tmp_path, durable=True)
     values = {"round": 4, "rate": 0.1, "output_rate": 0.1, "decay": 0.0, "clip": 5.0, "batch_size": 2}
     values |= {"sizes": {"harbour": 18}}
     hospital.answer("gradient", Message(values, grouped("shared", shared_of(hospital))))
@@ -215,7 +215,7 @@ def test_a_site_that_keeps_the_last_round_ends_with_it(tmp_path: Path) -> None:
     assert not [name for name in hospital.state() if name.startswith("kept/")]
 
 
-def test_only_test_notes_are_scored_on_all_that_they_are_annotated_with(tmp_path: Path) -> None:
+def test_only_test_notes_are_scored_on_all_their_annotated_types(tmp_path: Path) -> None:
     hospital = site(tmp_path)
     assert isinstance(hospital.task, NerTask)
     hospital.task.types = TagSet(("Drug",))
@@ -229,7 +229,7 @@ def test_only_test_notes_are_scored_on_all_that_they_are_annotated_with(tmp_path
     assert hospital.answer("finish", question).value("strict", dict) == {"Drug": tested["Drug"]}
 
 
-def test_without_a_private_half_the_studys_model_is_the_sites(tmp_path: Path) -> None:
+def test_a_site_without_a_private_half_ends_with_the_studys_model(tmp_path: Path) -> None:
     hospital = site(tmp_path, config=ALL_SHARED)
     hospital.keep_if_best(0.5)
     later = {name: array + 1 for name, array in shared_of(hospital).items()}
@@ -261,7 +261,7 @@ def test_description_and_scores_are_counts_and_nothing_else(tmp_path: Path) -> N
     encode(answer)  # fits a message
 
 
-def test_sites_that_take_turns_in_memory_lose_nothing(tmp_path: Path) -> None:
+def test_closing_and_reopening_sites_loses_no_state(tmp_path: Path) -> None:
     names = [f"h{number}" for number in range(5)]
     federation = Listening(names, lambda name: site(tmp_path, name), open_at_once=1)
     for turn in range(3):
@@ -299,7 +299,7 @@ def test_no_step_goes_past_the_last_round(tmp_path: Path) -> None:
 
 
 def places(batch: Sequence[TaggedSentence], hospital: Site) -> list[int]:
-    """Which of the site's sentences these are."""
+    """Return the indices of these sentences at the site."""
     known = {id(sentence): place for place, sentence in enumerate(hospital.notes.train)}
     return [known[id(sentence)] for sentence in batch]
 

@@ -41,12 +41,12 @@ def pid_of(worker: WorkerProcess) -> int:
 
 
 def is_gone(pid: int) -> bool:
-    """Whether a process ended and was waited for."""
+    """Return whether a process has ended and was waited for."""
     return not Path(f"/proc/{pid}").exists()
 
 
 def once_it_sleeps(diary: Path, call: Callable[[], None]) -> None:
-    """Call it from another thread, in the middle of the answer that is asked for next."""
+    """Call it from another thread during the next answer."""
 
     def watch() -> None:
         if eventually(lambda: "asleep" in lines(diary)):

@@ -74,7 +74,7 @@ def test_an_answer_that_cannot_be_recorded_is_not_sent() -> None:
 
 
 class Refusing(Worker):
-    """Fails as it is told."""
+    """A worker that raises a given error."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Plans of networked studies: the ones that make no sense are refused."""
+"""Plans of networked studies: invalid ones are refused."""
 
 from __future__ import annotations
 
@@ -43,17 +43,17 @@ PLAN = KitPlan("heart", "localhost", 8002, ("harbour", "hillside"), days=30)
         ({"keys": "LOCALHOST:8002"}, "cannot share a port"),
     ],
 )
-def test_a_plan_that_makes_no_sense(change: dict[str, object], complaint: str) -> None:
+def test_an_invalid_plan_is_refused(change: dict[str, object], complaint: str) -> None:
     plan: dict[str, object] = {"study": "heart", "host": "localhost", "port": 8002, "sites": ("a",), "days": 30}
     with pytest.raises(KitError, match=complaint):
         KitPlan(**(plan | change))  # type: ignore[arg-type]
 
 
-def test_the_longest_names_that_may_be() -> None:
+def test_the_longest_allowed_names_are_accepted() -> None:
     assert KitPlan("Heart 2.0_b-c", "10.0.0.1", 1, ("a" * 63, "0-")).days == 365
 
 
-def test_who_has_a_kit() -> None:
+def test_the_parties_of_a_plan() -> None:
     assert PLAN.parties == ("coordinator", "harbour", "hillside")
     plan = replace(PLAN, keys="keys.example.org:8003")
     assert plan.parties == ("coordinator", "keys", "harbour", "hillside")

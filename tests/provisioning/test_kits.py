@@ -1,4 +1,4 @@
-"""Kits: made, sent, joined and read, and every way in which one can be wrong."""
+"""Kits are made, sent, completed and read; every invalid kit is refused."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def consortium_copy(consortium: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def kit(made: dict[str, Path], tmp_path: Path) -> Path:
-    """A site's kit that a test may spoil."""
+    """Return a copy of a kit that the test may change."""
     return Path(shutil.copytree(made["harbour"], tmp_path / "harbour"))
 
 
@@ -76,7 +76,7 @@ def keys_in(data: bytes) -> int:
 # Provisioning
 
 
-def test_a_kit_for_each_participant(made: dict[str, Path]) -> None:
+def test_each_party_gets_a_kit(made: dict[str, Path]) -> None:
     assert list(made) == ["coordinator", "harbour", "hillside"]
     assert {path.name for path in made["harbour"].parent.iterdir()} == set(made)  # nothing else: no authority
     for name, path in made.items():
@@ -86,7 +86,7 @@ def test_a_kit_for_each_participant(made: dict[str, Path]) -> None:
         assert timedelta(days=29) < found.expires - datetime.now(UTC) <= timedelta(days=30)
 
 
-def test_what_a_kit_says_of_itself(made: dict[str, Path]) -> None:
+def test_the_content_of_kit_json(made: dict[str, Path]) -> None:
     assert loaded(made["hillside"] / "kit.json") == {
         "version": 3,
         "role": "site",
@@ -100,7 +100,7 @@ def test_what_a_kit_says_of_itself(made: dict[str, Path]) -> None:
     }
 
 
-def test_kits_are_their_owners_alone_and_share_no_key(made: dict[str, Path]) -> None:
+def test_kits_are_readable_only_by_their_owner_and_share_no_key(made: dict[str, Path]) -> None:
     keys = []
     for path in made.values():
         for found in (path, *path.rglob("*")):
@@ -111,7 +111,7 @@ def test_kits_are_their_owners_alone_and_share_no_key(made: dict[str, Path]) -> 
     assert len(set(keys)) == len(keys) == 3
 
 
-def test_one_authority_and_the_coordinators_certificate_everywhere(made: dict[str, Path]) -> None:
+def test_all_kits_hold_one_authority_and_the_coordinators_certificate(made: dict[str, Path]) -> None:
     kits = [read_kit(path) for path in made.values()]
     assert len({found.root.read_bytes() for found in kits}) == 1
     assert len({found.fingerprint for found in kits}) == 1
@@ -119,18 +119,18 @@ def test_one_authority_and_the_coordinators_certificate_everywhere(made: dict[st
     assert {found.coordinator_certificate.read_bytes() for found in kits} == {kits[0].certificate.read_bytes()}
 
 
-def test_a_site_may_bear_any_name_that_a_plan_allows(tmp_path: Path) -> None:
+def test_site_names_do_not_collide_with_folders_of_the_consortium(tmp_path: Path) -> None:
     names = ("consortium", "authority", "kit")
     made = provision(KitPlan("heart", "localhost", 8002, names), STUDY, tmp_path)
     assert [read_kit(path).name for path in made.values()] == ["coordinator", *names]
 
 
-def test_paths_do_not_depend_on_where_one_stands(kit: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_paths_do_not_depend_on_the_working_directory(kit: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(kit.parent)
     assert read_kit(Path("harbour")).key == kit / "startup" / "client.key"
 
 
-def test_an_existing_folder_is_not_written_into(tmp_path: Path) -> None:
+def test_provisioning_refuses_a_folder_that_is_not_empty(tmp_path: Path) -> None:
     (tmp_path / "note.txt").write_text("mine")
     with pytest.raises(KitError, match="exists already"):
         provision(PLAN, STUDY, tmp_path)
@@ -140,7 +140,7 @@ def test_an_existing_folder_is_not_written_into(tmp_path: Path) -> None:
 # Request, approval, completion
 
 
-def test_a_site_is_let_in_and_its_key_never_travels(consortium_copy: Path, tmp_path: Path) -> None:
+def test_a_site_is_approved_and_its_key_is_never_sent(consortium_copy: Path, tmp_path: Path) -> None:
     site, post = tmp_path / "site", tmp_path / "post"
     asked = request("harbour", site)
     approval = approve(consortium_copy, asked, post)
@@ -158,14 +158,14 @@ def test_a_site_is_let_in_and_its_key_never_travels(consortium_copy: Path, tmp_p
     assert joined.fingerprint == read_kit(consortium_copy / "coordinator").fingerprint
 
 
-def test_an_approval_holds_nothing_that_flare_obeys(consortium_copy: Path, tmp_path: Path) -> None:
+def test_an_approval_holds_no_configuration_of_flare(consortium_copy: Path, tmp_path: Path) -> None:
     approval = approve(consortium_copy, request("harbour", tmp_path / "site"), tmp_path)
     with zipfile.ZipFile(approval) as archive:
         names = archive.namelist()
     assert names == ["kit.json", "study.toml", "coordinator.crt", "site.crt", "rootCA.pem"]
 
 
-def test_a_stranger_is_not_let_in(consortium_copy: Path, tmp_path: Path) -> None:
+def test_a_site_outside_the_study_is_not_approved(consortium_copy: Path, tmp_path: Path) -> None:
     asked = request("lakeside", tmp_path / "site")
     with pytest.raises(
         KitError, match=r"lakeside\.csr comes from 'lakeside', which is not a site of the study 'heart'"
@@ -176,20 +176,20 @@ def test_a_stranger_is_not_let_in(consortium_copy: Path, tmp_path: Path) -> None
     assert {path.name for path in (consortium_copy / "authority").iterdir()} == {"rootCA.pem", "rootCA.key", "ca.json"}
 
 
-def test_a_renamed_request_is_still_the_strangers(consortium_copy: Path, tmp_path: Path) -> None:
+def test_renaming_a_request_does_not_change_its_name(consortium_copy: Path, tmp_path: Path) -> None:
     asked = request("lakeside", tmp_path / "site").rename(tmp_path / "harbour.csr")
     with pytest.raises(KitError, match="'lakeside'"):
         approve(consortium_copy, asked, tmp_path / "post")
 
 
-def test_nobody_asks_to_be_the_coordinator(tmp_path: Path) -> None:
+def test_no_request_is_made_under_a_reserved_name(tmp_path: Path) -> None:
     for name in ("coordinator", "server", "../x", ""):
         with pytest.raises(KitError):
             request(name, tmp_path / "site")
     assert not (tmp_path / "site").exists()
 
 
-def test_a_site_is_approved_once(consortium_copy: Path, tmp_path: Path) -> None:
+def test_a_site_is_approved_twice_only_with_again(consortium_copy: Path, tmp_path: Path) -> None:
     first = approve(consortium_copy, request("harbour", tmp_path / "a"), tmp_path / "post").read_bytes()
     asked = request("harbour", tmp_path / "b")
     with pytest.raises(KitError, match="'harbour' was approved already"):
@@ -208,7 +208,7 @@ def test_a_request_does_not_replace_a_key(tmp_path: Path) -> None:
 
 
 def flipped(pem: bytes) -> bytes:
-    """The request with another character near its end, where the signature lies."""
+    """Return the request with another character near its end, where the signature is."""
     lines = pem.splitlines(keepends=True)
     middle = lines[-3]
     lines[-3] = (b"B" if middle[:1] == b"A" else b"A") + middle[1:]
@@ -216,7 +216,7 @@ def flipped(pem: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("spoil", [flipped, lambda _: b"", lambda _: b"hello", lambda pem: pem[: len(pem) // 2]])
-def test_a_request_that_is_none(
+def test_a_file_that_is_not_a_request_is_refused(
     spoil: Callable[[bytes], bytes], consortium: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     asked = request("harbour", tmp_path)
@@ -228,13 +228,13 @@ def test_a_request_that_is_none(
     assert capfd.readouterr() == ("", "")  # FLARE's tools would print full paths
 
 
-def test_an_authority_without_its_key(consortium_copy: Path, tmp_path: Path) -> None:
+def test_an_authority_without_its_key_is_refused(consortium_copy: Path, tmp_path: Path) -> None:
     (consortium_copy / "authority" / "rootCA.key").unlink()
     with pytest.raises(KitError, match=r"rootCA\.key is missing"):
         approve(consortium_copy, request("harbour", tmp_path / "site"), tmp_path)
 
 
-def test_an_approval_for_another_site_or_another_key(consortium_copy: Path, tmp_path: Path) -> None:
+def test_an_approval_for_another_site_or_another_key_is_refused(consortium_copy: Path, tmp_path: Path) -> None:
     harbour, hillside = tmp_path / "harbour", tmp_path / "hillside"
     approval = approve(consortium_copy, request("harbour", harbour), tmp_path)
     request("hillside", hillside)
@@ -247,7 +247,7 @@ def test_an_approval_for_another_site_or_another_key(consortium_copy: Path, tmp_
     assert not (harbour / "kit").exists()
 
 
-def test_a_kit_is_not_written_over(consortium_copy: Path, tmp_path: Path) -> None:
+def test_an_existing_kit_is_not_overwritten(consortium_copy: Path, tmp_path: Path) -> None:
     approval = approve(consortium_copy, request("harbour", tmp_path / "site"), tmp_path)
     complete(tmp_path / "site", approval)
     with pytest.raises(KitError, match="kit exists already"):
@@ -272,7 +272,7 @@ def rewritten(approval: Path, **parts: bytes) -> None:
         ({"site_crt": b"x" * 1_000_001}, "site.crt of the approval is longer than 1,000,000 bytes"),
     ],
 )
-def test_an_approval_altered_on_its_way(
+def test_an_altered_approval_is_refused(
     parts: dict[str, bytes], complaint: str, consortium_copy: Path, tmp_path: Path
 ) -> None:
     approval = approve(consortium_copy, request("harbour", tmp_path / "site"), tmp_path)
@@ -282,14 +282,14 @@ def test_an_approval_altered_on_its_way(
     assert {path.name for path in (tmp_path / "site").iterdir()} == {"harbour.key", "harbour.csr"}
 
 
-def test_an_approval_cut_short(consortium_copy: Path, tmp_path: Path) -> None:
+def test_a_truncated_approval_is_refused(consortium_copy: Path, tmp_path: Path) -> None:
     approval = approve(consortium_copy, request("harbour", tmp_path / "site"), tmp_path)
     approval.write_bytes(approval.read_bytes()[:-30])
     with pytest.raises(KitError, match="is not a complete approval"):
         complete(tmp_path / "site", approval)
 
 
-def test_parts_of_an_approval_that_nobody_asked_for_are_left_in_it(consortium_copy: Path, tmp_path: Path) -> None:
+def test_unexpected_parts_of_an_approval_are_not_extracted(consortium_copy: Path, tmp_path: Path) -> None:
     approval = approve(consortium_copy, request("harbour", tmp_path / "site"), tmp_path)
     with zipfile.ZipFile(approval, "a") as archive:
         archive.writestr("startup/resources.json", "{}")
@@ -312,7 +312,7 @@ def with_keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_the_key_service_gets_a_kit_as_a_site_does(with_keys: Path, tmp_path: Path) -> None:
+def test_the_key_service_requests_and_gets_a_kit(with_keys: Path, tmp_path: Path) -> None:
     asked = request("keys", tmp_path / "keys")
     found = read_kit(complete(tmp_path / "keys", approve(with_keys, asked, tmp_path, again=True)))
     assert (found.role, found.name, found.plan) == ("keys", "keys", WITH_KEYS)
@@ -326,7 +326,7 @@ def test_the_key_service_gets_a_kit_as_a_site_does(with_keys: Path, tmp_path: Pa
         approve(with_keys, asked, tmp_path)
 
 
-def test_sites_read_where_keys_come_from(with_keys: Path, tmp_path: Path) -> None:
+def test_a_sites_kit_has_the_address_of_the_key_service(with_keys: Path, tmp_path: Path) -> None:
     site = tmp_path / "site"
     found = read_kit(complete(site, approve(with_keys, request("harbour", site), site)))
     assert (found.role, found.plan.keys) == ("site", "keys.example.org:8003")
@@ -334,20 +334,20 @@ def test_sites_read_where_keys_come_from(with_keys: Path, tmp_path: Path) -> Non
     assert (found.files.key, found.files.vault) == (found.key, found.path / "keys.vault")
 
 
-def test_a_study_without_a_key_service_lets_none_in(consortium: Path, tmp_path: Path) -> None:
+def test_a_study_without_a_key_service_approves_none(consortium: Path, tmp_path: Path) -> None:
     asked = request("keys", tmp_path / "keys")
     with pytest.raises(KitError, match=r"^keys\.csr comes from a key service, which 'heart' does not have$"):
         approve(consortium, asked, tmp_path / "post")
     assert not (tmp_path / "post").exists() and not (consortium / "approved" / "keys.crt").exists()
 
 
-def test_a_rehearsal_with_a_key_service(tmp_path: Path) -> None:
+def test_a_rehearsal_includes_the_key_service(tmp_path: Path) -> None:
     made = provision(replace(PLAN, keys="localhost:8003"), STUDY, tmp_path)
     assert list(made) == ["coordinator", "keys", "harbour", "hillside"]
     assert [read_kit(path).role for path in made.values()] == ["coordinator", "keys", "site", "site"]
 
 
-def test_a_key_service_in_a_kit_of_a_study_without_one(with_keys: Path, tmp_path: Path) -> None:
+def test_a_kit_of_a_key_service_that_its_study_lacks_is_refused(with_keys: Path, tmp_path: Path) -> None:
     approval = approve(with_keys, request("keys", tmp_path / "keys"), tmp_path, again=True)
     found = complete(tmp_path / "keys", approval)
     altered(found / "kit.json", keys="")
@@ -358,7 +358,7 @@ def test_a_key_service_in_a_kit_of_a_study_without_one(with_keys: Path, tmp_path
 # Reading: what is refused
 
 
-def test_a_study_changed_afterwards(kit: Path) -> None:
+def test_a_changed_study_file_is_refused(kit: Path) -> None:
     (kit / "study.toml").write_bytes(STUDY.replace(b"heart", b"hearT"))
     with pytest.raises(KitError, match=r"study\.toml was altered after the kit was made"):
         read_kit(kit)
@@ -378,7 +378,7 @@ def test_a_missing_file_is_named(file: str, kit: Path) -> None:
     assert str(kit.parent) not in str(refused.value)
 
 
-def test_a_file_that_is_no_part_of_a_kit_is_refused(kit: Path) -> None:
+def test_an_unexpected_file_in_a_kit_is_refused(kit: Path) -> None:
     (kit / "startup" / "more__resources.json").write_text("{}")
     with pytest.raises(KitError, match=r"startup/more__resources\.json is not part of a kit; remove it"):
         read_kit(kit)
@@ -393,13 +393,13 @@ def test_a_kit_of_version_0_1_is_read_with_a_warning(kit: Path) -> None:
         assert read_kit(kit).name == "harbour"
 
 
-def test_a_key_that_others_can_read(kit: Path) -> None:
+def test_a_key_that_others_can_read_is_refused(kit: Path) -> None:
     (kit / "startup" / "client.key").chmod(0o640)
     with pytest.raises(KitError, match=r"client\.key can be read by others"):
         read_kit(kit)
 
 
-def test_the_name_and_the_certificate_disagree(kit: Path, made: dict[str, Path]) -> None:
+def test_a_kit_whose_name_differs_from_its_certificate_is_refused(kit: Path, made: dict[str, Path]) -> None:
     altered(kit / "kit.json", name="hillside")
     with pytest.raises(KitError, match=r"kit.json names 'hillside', but startup/client.crt names 'harbour'"):
         read_kit(kit)
@@ -411,14 +411,16 @@ def test_a_site_cannot_call_itself_the_coordinator(kit: Path) -> None:
         read_kit(kit)
 
 
-def test_another_sites_key(kit: Path, made: dict[str, Path]) -> None:
+def test_the_key_of_another_site_is_refused(kit: Path, made: dict[str, Path]) -> None:
     shutil.copy(made["hillside"] / "startup" / "client.key", kit / "startup" / "client.key")
     with pytest.raises(KitError, match=r"client\.crt belongs to another private key"):
         read_kit(kit)
 
 
 @pytest.mark.parametrize("file", ["startup/client.crt", "coordinator.crt", "startup/rootCA.pem"])
-def test_another_studys_certificate(file: str, kit: Path, consortium_copy: Path, tmp_path: Path) -> None:
+def test_the_certificate_of_another_study_is_refused(
+    file: str, kit: Path, consortium_copy: Path, tmp_path: Path
+) -> None:
     site = tmp_path / "elsewhere"
     other = complete(site, approve(consortium_copy, request("harbour", site), site))  # same names, another authority
     shutil.copy(other / file, kit / file)
@@ -427,13 +429,13 @@ def test_another_studys_certificate(file: str, kit: Path, consortium_copy: Path,
 
 
 @pytest.mark.parametrize("facts", [b"{", b"[]", b"{}", b'"x"', b"\xff", b'{"version": 2}', b'{"version": "two"}'])
-def test_facts_that_are_none(facts: bytes, kit: Path) -> None:
+def test_a_kit_json_that_describes_no_kit_is_refused(facts: bytes, kit: Path) -> None:
     (kit / "kit.json").write_bytes(facts)
     with pytest.raises(KitError, match=r"^kit\.json does not describe a kit"):
         read_kit(kit)
 
 
-def test_facts_that_do_not_hold_together(kit: Path) -> None:
+def test_inconsistent_facts_in_kit_json_are_refused(kit: Path) -> None:
     for changes, complaint in (
         ({"version": 1}, "kit.json has format 1, and this version of Wardround reads formats 2 and 3: make the kit"),
         ({"version": 4}, "kit.json has format 4, and this version of Wardround reads formats 2 and 3: make the kit"),
@@ -453,7 +455,7 @@ def test_facts_that_do_not_hold_together(kit: Path) -> None:
 
 
 def signed_between(authority: Path, found: Kit, start: timedelta, end: timedelta) -> bytes:
-    """The kit's certificate once more, by the real authority, for another time."""
+    """Return the certificate of the kit, signed again by the real authority for another period."""
     now = datetime.now(UTC)
     certificate = generate_cert(
         Identity(found.name),
@@ -466,7 +468,7 @@ def signed_between(authority: Path, found: Kit, start: timedelta, end: timedelta
     return bytes(serialize_cert(certificate))
 
 
-def test_certificates_out_of_their_time(consortium_copy: Path, tmp_path: Path) -> None:
+def test_a_certificate_outside_its_validity_is_refused(consortium_copy: Path, tmp_path: Path) -> None:
     site = tmp_path / "site"
     found = read_kit(complete(site, approve(consortium_copy, request("harbour", site), site)))
     past, day = timedelta(days=-3), timedelta(days=1)

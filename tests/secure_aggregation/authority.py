@@ -19,18 +19,18 @@ STUDY = "5e" * 32
 
 
 def lock(passphrase: str = PASSPHRASE) -> PassphraseLock:
-    """A lock whose key is derived in milliseconds."""
+    """Return a lock whose key is derived in milliseconds."""
     return PassphraseLock(lambda: passphrase, cost=2**14)
 
 
 @cache
 def rsa_key(number: int) -> rsa.RSAPrivateKey:
-    """One of a few keys, each made once."""
+    """Return one of a few keys, each made once."""
     return rsa.generate_private_key(65537, 2048)
 
 
 class Authority:
-    """Issues certificates; `number` says with which key."""
+    """Issues certificates; `number` selects its key."""
 
     def __init__(self, number: int = 0, name: str = "study") -> None:
         self.name = name
@@ -53,7 +53,7 @@ class Authority:
         return builder.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
 
     def party(self, folder: Path, name: str, number: int, *, ca: bool = False) -> PartyFiles:
-        """A party's folder, with its key, its certificate and the root."""
+        """Return a party's files: its key, its certificate and the root."""
         folder.mkdir(mode=0o700, parents=True)
         key = rsa_key(number)
         files = PartyFiles(folder, folder / "own.key", folder / "own.crt", folder / "root.pem")

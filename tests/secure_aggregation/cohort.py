@@ -1,4 +1,4 @@
-"""Sites that seal hand-made updates for one another, for the tests of protected exchanges; no model, no notes."""
+"""Sites that protect hand-made updates in exchanges, for tests without a model or notes."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ EXACT = (MASKED, SEALED, COMPACT, BOTH, BOTH_COMPACT, RETURNED, RETURNED_COMPACT
 
 
 def named(value: object) -> str | None:
-    """For the names of tests."""
+    """Return a name for the id of a parametrized test."""
     if not isinstance(value, AgreedMechanism):
         return None
     returned = "-returned" if value.mean_comes_back else ""
@@ -58,12 +58,12 @@ def named(value: object) -> str | None:
 
 @lru_cache(maxsize=16)
 def secret_of(scheme: str, epoch: int = 1, number: int = 0) -> SealingSecret:
-    """The secret of an epoch; each `number` is another one."""
+    """Return the secret of an epoch; each `number` gives another secret."""
     return SealingSecret(epoch, scheme, new_secret(scheme))
 
 
 class Keys:
-    """Secrets by epoch, and a refusal of any other."""
+    """Holds secrets by epoch; refuses every other epoch."""
 
     def __init__(self, *secrets: SealingSecret) -> None:
         self._secrets = {secret.epoch: secret for secret in secrets}
@@ -75,7 +75,7 @@ class Keys:
 
 
 def update_of(slots: Sequence[float] = (0, 0, 0, 0), bias: Sequence[float] = (0, 0, 0)) -> dict[str, Array]:
-    """An update of the shapes above."""
+    """Return an update with the shapes above."""
     return {"words": np.array(slots, np.float32).reshape(2, 2), "bias": np.array(bias, np.float32)}
 
 
@@ -93,7 +93,7 @@ class Cohort:
     """Both ends of one mechanism."""
 
     mechanism: AgreedMechanism
-    givers: dict[SiteId, SecureAggregationClient]
+    clients: dict[SiteId, SecureAggregationClient]
     aggregator: SecureAggregationServer
 
     @classmethod
@@ -104,11 +104,11 @@ class Cohort:
         keys: Keys | None = None,
         certifiers: Mapping[SiteId, Certifier] | None = None,
     ) -> Cohort:
-        """With fresh identities; without `keys`, under the one secret of epoch 1."""
+        """Make fresh identities; without `keys`, all sites have the secret of epoch 1."""
         vouching = certifiers or {}
         secret = secret_of(mechanism.key_scheme) if mechanism.is_sealed else None
         source = keys or (Keys(secret) if secret else None)
-        givers = {
+        clients = {
             site: SecureAggregationClient(
                 mechanism, Identity.new(site, vouching.get(site)), secrets=source, certifier=vouching.get(site)
             )
@@ -118,7 +118,7 @@ class Cohort:
         aggregator = SecureAggregationServer(
             mechanism, parameters=parameters, certifier=next(iter(vouching.values()), None)
         )
-        return cls(mechanism, givers, aggregator)
+        return cls(mechanism, clients, aggregator)
 
     def exchange(
         self,
@@ -127,25 +127,25 @@ class Cohort:
         round_number: int = 1,
         clips: Mapping[str, float] = CLIPS,
     ) -> Exchange:
-        """A new one."""
+        """Return a new exchange."""
         return self.aggregator.exchange(round_number=round_number, step="train", weights=weights, clips=clips)
 
     def public_keys(self, exchange: Exchange) -> dict[SiteId, bytes]:
-        """Of the sites of an exchange."""
-        return {site: self.givers[site].public_keys for site in exchange.weights}
+        """Return the public keys of the sites of an exchange."""
+        return {site: self.clients[site].public_keys for site in exchange.weights}
 
     def seal(
         self, exchange: Exchange, updates: Mapping[SiteId, Mapping[str, Array]] = UPDATES
     ) -> dict[SiteId, SealedUpdate]:
-        """What the sites of an exchange give."""
+        """Return the protected updates of the sites of an exchange."""
         public_keys = self.public_keys(exchange)
         return {
-            site: self.givers[site].seal(updates[site], exchange=exchange, public_keys=public_keys)
+            site: self.clients[site].seal(updates[site], exchange=exchange, public_keys=public_keys)
             for site in exchange.weights
         }
 
     def total(self, exchange: Exchange, given: Mapping[SiteId, SealedUpdate]) -> ExchangeSum:
-        """What the coordinator has added."""
+        """Return the coordinator's sum."""
         total = self.aggregator.total(exchange, self.public_keys(exchange))
         for site, sealed in given.items():
             total.add(site, sent(sealed.message))
@@ -154,48 +154,48 @@ class Cohort:
     def opened(
         self, exchange: Exchange, given: Mapping[SiteId, SealedUpdate], *, at: SiteId = "h1"
     ) -> dict[str, Array]:
-        """The mean, wherever it opens."""
+        """Return the mean, opened by whoever can open it."""
         total, seeds = self.total(exchange, given), seeds_of(self.mechanism, given)
         if not self.mechanism.is_sealed:
             return total.mean(seeds)
         own = given[at].digest if at in given else None
-        return self.givers[at].open(sent(total.message(seeds)), own=own)
+        return self.clients[at].open(sent(total.message(seeds)), own=own)
 
     def mean(self, updates: Mapping[SiteId, Mapping[str, Array]] = UPDATES) -> dict[str, Array]:
-        """Through the whole path, of one exchange."""
+        """Return the mean of one exchange, computed through all phases."""
         exchange = self.exchange()
         return self.opened(exchange, self.seal(exchange, updates))
 
 
 def sent(message: Message) -> Message:
-    """As it comes out of the codec."""
+    """Return the message after encoding and decoding."""
     return decode(encode(message))
 
 
 def seeds_of(mechanism: AgreedMechanism, given: Mapping[SiteId, SealedUpdate]) -> dict[SiteId, bytes]:
-    """What the sites reveal."""
+    """Return the seeds that the sites reveal."""
     return {site: sealed.seed for site, sealed in given.items()} if mechanism.needs_every_participant else {}
 
 
 def packing_of(mechanism: AgreedMechanism) -> Packing:
-    """How numbers share the slots of a mechanism."""
+    """Return the packing of a mechanism."""
     return BfvParameters(mechanism.packing).packing if mechanism.is_sealed else MASKED_PACKING
 
 
 def bound_of(mechanism: AgreedMechanism, exchange: Exchange, name: str) -> float:
-    """Sites · clip / 2^width: how far a mean may be off."""
+    """Return the largest error of a mean: sites · clip / 2^width."""
     return float(len(exchange.weights) * exchange.clips[mechanism.groups[name]] / 2 ** packing_of(mechanism).width)
 
 
 def code_of(call: Callable[..., Any], *arguments: Any, **named: Any) -> str:
-    """Of the refusal, which there must be."""
+    """Return the code of the refusal; fail if there is none."""
     with pytest.raises(MessageError) as refused:
         call(*arguments, **named)
     return refused.value.code
 
 
 def ckks_block(cipher: Any, numbers: int, *, ntt: bool) -> bytes:
-    """A ciphertext of CKKS as TenSEAL sends it, not compressed, with SEAL's mark of NTT form as it is wanted."""
+    """Return an uncompressed CKKS ciphertext as TenSEAL sends it, with SEAL's flag for NTT form as requested."""
     count = 2 * len(ckks.PRIMES) * 8192
     version = ckks._tenseal().sealapi.Serialization.SEALHeader()
 
@@ -222,7 +222,7 @@ def _varint(number: int) -> bytes:
 
 
 def reachable(thing: Any) -> list[Any]:
-    """Everything that hangs on a thing: not its classes, and of functions not the modules they were written in."""
+    """Return every object reachable from an object, except its classes and the modules of its functions."""
     found: dict[int, Any] = {}
     left = [thing]
     while left:
@@ -235,7 +235,7 @@ def reachable(thing: Any) -> list[Any]:
 
 
 def buffers(thing: Any) -> Iterator[bytes]:
-    """The bytes of everything that hangs on a thing."""
+    """Return the bytes of every object reachable from an object."""
     for one in reachable(thing):
         if issubclass(type(one), bytes | bytearray | memoryview):
             yield bytes(one)

@@ -21,13 +21,13 @@ from wardround.secure_aggregation.bfv import (
     BfvSum,
     Ciphertexts,
     Opener,
-    Sealed,
+    SealedBlocks,
     Sealer,
     check,
     coefficients,
     is_secret,
 )
-from wardround.secure_aggregation.mac import hash_of
+from wardround.secure_aggregation.mac import derive_hash
 
 pytest.importorskip("tenseal", reason="install wardround[sealed]")
 
@@ -38,7 +38,7 @@ HEAD, COEFFICIENTS, TAIL, SEED = 123, 4096 * 8, 17, 64  # bytes of a fresh block
 FRESH, SUMMED = HEAD + COEFFICIENTS + TAIL + SEED, HEAD + 2 * COEFFICIENTS
 
 
-def weighted(slots: list[int], weights: list[int], parameters: BfvParameters = STANDARD) -> Sealed:
+def weighted(slots: list[int], weights: list[int], parameters: BfvParameters = STANDARD) -> SealedBlocks:
     sealer = Sealer(parameters, SECRETS[parameters.name])
     return sealer.seal(np.array(slots, np.uint64), np.array(weights, np.uint64))
 
@@ -119,8 +119,8 @@ def test_what_three_sites_sealed_adds_modulo_the_ring(parameters: BfvParameters)
 @given(data=st.data())
 def test_any_slots_add_up(parameters: BfvParameters, data: st.DataObject) -> None:
     sites, slots = data.draw(st.integers(1, 4)), data.draw(st.integers(1, 40))
-    word = st.integers(0, parameters.packing.modulus - 1)
-    numbers = [data.draw(st.lists(word, min_size=slots, max_size=slots)) for _ in range(sites)]
+    slot = st.integers(0, parameters.packing.modulus - 1)
+    numbers = [data.draw(st.lists(slot, min_size=slots, max_size=slots)) for _ in range(sites)]
     total = added(*(sealed(own, parameters) for own in numbers), parameters=parameters)
     sums = opened(total, slots, parameters)
     assert sums == [sum(column) % parameters.packing.modulus for column in zip(*numbers, strict=True)]
@@ -242,7 +242,7 @@ def test_the_first_update_decides_the_number_of_blocks() -> None:
 
 
 def added_to_another(one: Ciphertexts) -> list[int] | str:
-    """The slots of its sum with a site that gave 10 and zeros, or the code with which that sum is refused."""
+    """Return the slots of its sum with a site that sent 10 and zeros, or the code with which the sum is refused."""
     try:
         return opened(added(one, sealed([10])), 3)
     except MessageError as error:
@@ -259,7 +259,7 @@ def test_a_bit_within_the_noise_does_not_change_the_decrypted_slots() -> None:
 def hashed(total: Ciphertexts) -> int:
     blocks = len(total.lengths)
     moduli = (STANDARD.coefficient_modulus,)
-    own = hash_of(bytes(32), context=bytes(32), moduli=moduli, blocks=blocks, coefficients=STANDARD.coefficients)
+    own = derive_hash(bytes(32), context=bytes(32), moduli=moduli, blocks=blocks, coefficients=STANDARD.coefficients)
     return own.of_matrix(coefficients(STANDARD, total, blocks))
 
 
@@ -271,7 +271,7 @@ def test_any_other_altered_bit_changes_the_decrypted_slots(at: int) -> None:
 
 
 def test_a_block_that_cannot_be_decrypted_is_noise_that_only_the_mac_detects() -> None:
-    """Only of the first block is the noise measured: what is opened was authenticated before."""
+    """The noise is measured in the first block only, because the sum was authenticated before."""
     two = sealed([1] * 4097)
     at = FRESH + HEAD + 6
     spoiled = altered(two, at, bytes([two.data[at] ^ 0x55]))
@@ -373,7 +373,7 @@ def test_memory_does_not_grow_with_the_number_of_sites() -> None:
 
 
 def grown(ciphertexts: Ciphertexts, parameters: BfvParameters = STANDARD) -> Array:
-    """The coefficients of fresh blocks after their seeds were grown, as whole numbers of any size."""
+    """Return the coefficients of fresh blocks with expanded seeds, as Python integers."""
     total = added(ciphertexts, parameters=parameters)
     return coefficients(parameters, total, len(total.lengths)).astype(object)
 
@@ -397,7 +397,7 @@ def combined(matrix: Array, factors: list[int], parameters: BfvParameters = STAN
     ],
 )
 def test_the_weighted_sum_is_exact_over_the_expanded_ciphertexts(parameters: BfvParameters, weights: list[int]) -> None:
-    """Both polynomials, coefficient by coefficient, modulo q: nothing is rounded, nothing left out."""
+    """Both polynomials agree in every coefficient modulo q; nothing is rounded or left out."""
     found = weighted([parameters.packing.modulus - 1] * (2 * 4096 + 9), weights, parameters)
     matrix = grown(found.ciphertexts, parameters)
     (high,), (low,) = found.high, found.low
@@ -486,7 +486,7 @@ def test_no_blocks_have_no_coefficients() -> None:
 
 
 class Counting:
-    """A decryptor of SEAL that is counted."""
+    """A decryptor of SEAL that counts its calls."""
 
     def __init__(self, decryptor: Any) -> None:
         self._decryptor = decryptor

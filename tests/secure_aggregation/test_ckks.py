@@ -157,7 +157,7 @@ def test_a_refused_site_leaves_the_sum_unchanged() -> None:
 
 
 def residues(ciphertexts: Ciphertexts, numbers: int) -> list[Array]:
-    """The coefficients of c0 and c1 of every block, [blocks, coefficients], as whole numbers, for each prime."""
+    """Return the coefficients of c0 and c1 of every block for each prime: [blocks, coefficients], Python integers."""
     context = tenseal.context_from(SECRET)
     ciphers = [vector.ciphertext()[0] for vector in ckks._loaded(context, ciphertexts, numbers)]
     count = 2 * len(PRIMES) * 8192
@@ -174,7 +174,7 @@ def combined(rows: list[Array], factors: list[int]) -> list[list[int]]:
     "weights", [[0, 0], [1, 0], [0, 1], [2**30, 2**30], [2**30 - 1, 1], [2**60 - 1, 2**60 - 1], [2**59 + 5, 2**31 + 7]]
 )
 def test_the_weighted_sum_is_exact_modulo_each_prime(weights: list[int]) -> None:
-    """Though numbers add only nearly under CKKS, ciphertexts add exactly."""
+    """Numbers add approximately under CKKS, but ciphertexts add exactly."""
     sealed = ckks.seal(NUMBERS, SECRET, np.array(weights, np.uint64))
     rows = residues(sealed.ciphertexts, len(NUMBERS))
     assert [part.tolist() for part in sealed.high] == combined(rows, [weight >> HALF for weight in weights])
@@ -196,7 +196,7 @@ def test_the_primes_are_those_of_the_key() -> None:
 
 @pytest.mark.parametrize("weights", [[], [1], [1, 1, 1]])
 def test_a_wrong_number_of_weights_is_a_programming_error(weights: list[int]) -> None:
-    """A block without a weight would not be sent, or not be authenticated."""
+    """A block without a weight would not be sent, or would not be authenticated."""
     with pytest.raises(AssertionError, match="one weight per block"):
         ckks.seal(NUMBERS, SECRET, np.array(weights, np.uint64))
     with pytest.raises(ValueError, match="zip"):
@@ -204,14 +204,14 @@ def test_a_wrong_number_of_weights_is_a_programming_error(weights: list[int]) ->
 
 
 def one_block(*, ntt: bool) -> Ciphertexts:
-    """Of three numbers."""
+    """Return the ciphertexts of three numbers."""
     cipher = tenseal.ckks_vector(tenseal.context_from(SECRET), [1.0, 2.0, 3.0]).ciphertext()[0]
     part = ckks_block(cipher, 3, ntt=ntt)
     return Ciphertexts(np.frombuffer(part, np.uint8), np.array([len(part)], np.int32))
 
 
 def test_a_block_that_is_not_in_ntt_form_is_refused_by_our_own_check() -> None:
-    """SEAL would refuse it with an error of its own, in the middle of a sum or of a check of a sum."""
+    """SEAL would raise its own error while a sum is computed or checked."""
     good, bad = one_block(ntt=True), one_block(ntt=False)
     assert np.abs(ckks.open(good, SECRET, 3) - [1, 2, 3]).max() < 1e-6
     assert refusal(bad, 3) == "ciphertext"
@@ -246,7 +246,7 @@ def test_a_stand_in_needs_as_many_decryptions_as_a_sum_and_returns_zeros(
 
 
 def test_ckks_works_in_a_fresh_process() -> None:
-    """A site of a study under CKKS has no reason to load what BFV needs."""
+    """A site of a study under CKKS need not load what BFV needs."""
     source = (
         "import numpy as np\n"
         "from wardround.secure_aggregation import ckks\n"

@@ -48,7 +48,7 @@ from wardround.secure_aggregation.client import SealedUpdate, SecureAggregationC
 from wardround.secure_aggregation.codecs import NumberLayout
 from wardround.secure_aggregation.exchange import Exchange
 from wardround.secure_aggregation.identities import Identity
-from wardround.secure_aggregation.mac import added, pad_of
+from wardround.secure_aggregation.mac import add_tags, derive_pad
 from wardround.secure_aggregation.mechanisms import AgreedMechanism
 from wardround.secure_aggregation.packing import Layout
 from wardround.secure_aggregation.transcript import Contribution, Transcript, contribute
@@ -187,22 +187,22 @@ def test_a_masked_update_differs_every_time() -> None:
 
 
 def reopened(cohort: Cohort, mechanism: AgreedMechanism) -> dict[SiteId, SecureAggregationClient]:
-    """The same identities in givers that remember nothing."""
+    """Return the same identities in clients without memory."""
     return {
-        site: SecureAggregationClient(mechanism, giver._identity, secrets=giver._secrets)
-        for site, giver in cohort.givers.items()
+        site: SecureAggregationClient(mechanism, client._identity, secrets=client._secrets)
+        for site, client in cohort.clients.items()
     }
 
 
 def test_a_single_masked_update_is_noise() -> None:
-    """Whoever takes one site's own mask off still has the pairwise ones before him."""
+    """Without the site's own mask, an update is still hidden by its pairwise masks."""
     large = replace(MASKED, shapes={"words": (64, 64)}, groups={"words": "embedding"})
     cohort = Cohort.of(large)
     zero = {site: {"words": np.zeros((64, 64), np.float32)} for site in WEIGHTS}
     exchange = cohort.exchange(clips={"embedding": 1.0})
     given = cohort.seal(exchange, zero)
     slots = given["h1"].message.arrays["slots"].astype(np.uint64)
-    own = masks.own(given["h1"].seed, context=exchange.context, slots=4096, modulus=2**32)
+    own = masks.self_mask(given["h1"].seed, context=exchange.context, slots=4096, modulus=2**32)
     masks.subtract(slots, own, 2**32)
     # Uniform below 2^32: mean 2^31, and as many above as below.
     assert abs(slots.mean() / 2**31 - 1) < 0.1
@@ -210,15 +210,15 @@ def test_a_single_masked_update_is_noise() -> None:
     assert code_of(large.layout(exchange).unpack, slots, share=0.125, sites=1) == "range"
 
 
-# A site and its giver
+# One site
 
 
 def test_the_largest_number_by_layer_group() -> None:
-    giver = Cohort.of(MASKED).givers["h1"]
-    assert giver.largest_by_group(update_of((0.5, -2.0, 0, 0), (0, 0.25, 0))) == {"embedding": 2.0, "top": 0.25}
-    assert giver.reader is Reader.COORDINATOR
+    client = Cohort.of(MASKED).clients["h1"]
+    assert client.largest_by_group(update_of((0.5, -2.0, 0, 0), (0, 0.25, 0))) == {"embedding": 2.0, "top": 0.25}
+    assert client.reader is Reader.COORDINATOR
     for wrong in (np.nan, np.inf, -np.inf):
-        assert code_of(giver.largest_by_group, update_of((0, wrong, 0, 0))) == "not-a-number"
+        assert code_of(client.largest_by_group, update_of((0, wrong, 0, 0))) == "not-a-number"
 
 
 @EVERY
@@ -237,18 +237,18 @@ def test_exchanges_that_a_site_must_not_submit_to(
     mechanism: AgreedMechanism, changed: dict[str, Any], code: str
 ) -> None:
     cohort = Cohort.of(mechanism)
-    assert code_of(cohort.givers["h1"].check_exchange, replace(cohort.exchange(), **changed)) == code
-    cohort.givers["h1"].check_exchange(cohort.exchange())
+    assert code_of(cohort.clients["h1"].check_exchange, replace(cohort.exchange(), **changed)) == code
+    cohort.clients["h1"].check_exchange(cohort.exchange())
 
 
 @pytest.mark.parametrize("mechanism", [SEALED, BOTH, CKKS], ids=named)
 def test_an_exchange_under_another_key_is_refused(mechanism: AgreedMechanism) -> None:
     scheme = mechanism.key_scheme
     first, second = secret_of(scheme), secret_of(scheme, epoch=2)
-    giver = Cohort.of(mechanism, keys=Keys(first, second)).givers["h1"]
+    client = Cohort.of(mechanism, keys=Keys(first, second)).clients["h1"]
     exchange = Cohort.of(mechanism).exchange()
-    giver.check_exchange(exchange)
-    giver.check_exchange(replace(exchange, epoch=2, key=second.id))
+    client.check_exchange(exchange)
+    client.check_exchange(replace(exchange, epoch=2, key=second.id))
     for wrong, code in (
         ({"epoch": 3}, "epoch"),
         ({"epoch": 2}, "key"),  # the id is of epoch 1
@@ -256,7 +256,7 @@ def test_an_exchange_under_another_key_is_refused(mechanism: AgreedMechanism) ->
         ({"key": secret_of(scheme, number=1).id}, "key"),
         ({"key": ""}, "key"),
     ):
-        assert code_of(giver.check_exchange, replace(exchange, **wrong)) == code
+        assert code_of(client.check_exchange, replace(exchange, **wrong)) == code
 
 
 def test_a_key_store_that_ignores_epochs_does_not_weaken_the_check() -> None:
@@ -264,34 +264,34 @@ def test_a_key_store_that_ignores_epochs_does_not_weaken_the_check() -> None:
         def secret(self, epoch: int) -> Any:
             return secret_of("bfv-standard")
 
-    giver = SecureAggregationClient(SEALED, Identity.new("h1", None), secrets=Careless())
-    assert code_of(giver.check_exchange, replace(Cohort.of(SEALED).exchange(), epoch=7)) == "key"
+    client = SecureAggregationClient(SEALED, Identity.new("h1", None), secrets=Careless())
+    assert code_of(client.check_exchange, replace(Cohort.of(SEALED).exchange(), epoch=7)) == "key"
 
 
 def test_a_key_for_another_scheme_is_refused() -> None:
     other = secret_of("bfv-compact")
-    giver = Cohort.of(SEALED, keys=Keys(other)).givers["h1"]
-    assert code_of(giver.check_exchange, replace(Cohort.of(SEALED).exchange(), key=other.id)) == "key"
+    client = Cohort.of(SEALED, keys=Keys(other)).clients["h1"]
+    assert code_of(client.check_exchange, replace(Cohort.of(SEALED).exchange(), key=other.id)) == "key"
 
 
 @pytest.mark.parametrize("mechanism", [MASKED, BOTH], ids=named)
 def test_masks_need_the_public_keys_of_each_site_and_no_other(mechanism: AgreedMechanism) -> None:
     cohort = Cohort.of(mechanism)
     exchange, other = cohort.exchange(), Identity.new("h2", None).public_keys.to_bytes()
-    public_keys, giver = cohort.public_keys(exchange), cohort.givers["h1"]
+    public_keys, client = cohort.public_keys(exchange), cohort.clients["h1"]
     for wrong in (
         {site: public_keys[site] for site in ("h1", "h2")},
-        {**public_keys, "h4": cohort.givers["h4"].public_keys},
+        {**public_keys, "h4": cohort.clients["h4"].public_keys},
         {**public_keys, "h3": other},  # made out to h2
         {**public_keys, "h3": b"public-keys"},
         {**public_keys, "h1": Identity.new("h1", None).public_keys.to_bytes()},  # not this site's own
     ):
-        assert code_of(giver.seal, UPDATES["h1"], exchange=exchange, public_keys=wrong) == "public-keys"
+        assert code_of(client.seal, UPDATES["h1"], exchange=exchange, public_keys=wrong) == "public-keys"
 
 
 @pytest.mark.parametrize("mechanism", [MASKED, BOTH], ids=named)
 def test_an_update_is_sealed_once_for_an_exchange(mechanism: AgreedMechanism) -> None:
-    """Else the same masks would lie over two updates, and their difference be bare once both seeds are told."""
+    """Otherwise two updates would have the same masks, and both seeds together would reveal their difference."""
     cohort = Cohort.of(mechanism)
     exchange = cohort.exchange()
     cohort.seal(exchange)
@@ -305,7 +305,7 @@ def test_an_update_is_sealed_once_for_an_exchange(mechanism: AgreedMechanism) ->
 
 @contextmanager
 def counting() -> Iterator[Counter[str]]:
-    """Count what is done to open a sum, or in its place."""
+    """Count the operations of opening a sum, or of the stand-in."""
     calls: Counter[str] = Counter()
 
     def count(patch: pytest.MonkeyPatch, owner: Any, name: str, label: str) -> None:
@@ -323,7 +323,7 @@ def counting() -> Iterator[Counter[str]]:
             count(patch, owner, "open_stand_in", "stand-in")
         count(patch, Opener, "_decrypted", "decrypt")
         count(patch, ckks._tenseal().CKKSVector, "decrypt", "decrypt")
-        count(patch, masks, "own", "own mask")
+        count(patch, masks, "self_mask", "own mask")
         for layout in (Layout, NumberLayout):
             count(patch, layout, "unpack", "unpack")
         yield calls
@@ -335,11 +335,11 @@ _OWN: Any = object()
 def cheated(
     cohort: Cohort, message: Message, given: Mapping[SiteId, SealedUpdate], at: SiteId = "h1", *, own: str | None = _OWN
 ) -> str:
-    """Why a sum is refused: under the one code, without decrypting any of it, after the same work on a stand-in."""
+    """Return why a sum is refused; check that the code is `sum` and that only a stand-in is decrypted."""
     if own is _OWN:
         own = given[at].digest if at in given else None
     with counting() as calls, pytest.raises(MessageError) as refused:
-        cohort.givers[at].open(sent(message), own=own)
+        cohort.clients[at].open(sent(message), own=own)
     error = refused.value
     assert isinstance(error, RefusedSumError) and error.code == "sum"
     assert (calls["open"], calls["stand-in"]) == (0, 1)
@@ -369,7 +369,7 @@ def summed(mechanism: AgreedMechanism, *parts: SealedUpdate) -> dict[str, Array]
 def test_a_sum_that_differs_from_its_transcript_is_refused(
     mechanism: AgreedMechanism, passed_off: tuple[SiteId, ...]
 ) -> None:
-    """One site's update as the sum, one left out, one added twice or in another's place; whoever looks."""
+    """The sum is one update only, lacks one, or has one twice or in place of another; every site refuses it."""
     cohort = Cohort.of(mechanism)
     exchange = cohort.exchange()
     given = cohort.seal(exchange)
@@ -401,7 +401,7 @@ def test_the_sum_of_another_exchange_with_a_valid_transcript_is_refused(mechanis
 
 @pytest.mark.parametrize("mechanism", [SEALED, COMPACT, BOTH, BOTH_COMPACT, RETURNED], ids=named)
 def test_one_block_of_another_sum_is_enough_to_be_refused(mechanism: AgreedMechanism) -> None:
-    """Of 30,000 numbers one block alone, the first, a middle one or the last, is one site's."""
+    """One block of 30,000 numbers, the first, a middle one or the last, is one site's."""
     cohort, _, given, message = large_sum(mechanism, 30_000)
     one = BfvSum(BfvParameters(mechanism.packing))
     sealed = given["h2"].message.arrays
@@ -414,7 +414,7 @@ def test_one_block_of_another_sum_is_enough_to_be_refused(mechanism: AgreedMecha
 
 
 def large_sum(mechanism: AgreedMechanism, numbers: int) -> tuple[Cohort, Exchange, dict[SiteId, SealedUpdate], Message]:
-    """The sum of three updates of so many numbers each."""
+    """Return the sum of three updates with this many numbers each."""
     large = replace(mechanism, shapes={"words": (numbers,)}, groups={"words": "embedding"})
     cohort = Cohort.of(large)
     updates = {site: {"words": np.full(numbers, 0.5, np.float32)} for site in WEIGHTS}
@@ -492,12 +492,12 @@ def test_a_sum_with_an_unknown_site_is_refused() -> None:
     updates = {**UPDATES, "h5": update_of()}
     given = cohort.seal(exchange, updates)
     message = cohort.total(exchange, given).message({})
-    narrow = SecureAggregationClient(SEALED, cohort.givers["h1"]._identity, secrets=cohort.givers["h1"]._secrets)
+    narrow = SecureAggregationClient(SEALED, cohort.clients["h1"]._identity, secrets=cohort.clients["h1"]._secrets)
     assert code_of(narrow.open, message, own=given["h1"].digest) == "cohort"
 
 
 class Lying:
-    """Claims the study's key and has another secret key, another group key, or neither of the study's."""
+    """Claims the study's key, but has another secret key, another group key, or both."""
 
     def __init__(self, scheme: str, *, sealing: bool, tagging: bool) -> None:
         true, false = secret_of(scheme), secret_of(scheme, number=1)
@@ -517,16 +517,16 @@ class Lying:
 
 @pytest.mark.parametrize("mechanism", [SEALED, COMPACT, BOTH, CKKS], ids=named)
 def test_one_contribution_under_another_secret_spoils_the_sum_and_no_site_uses_it(mechanism: AgreedMechanism) -> None:
-    """A site that holds the group key tags what it sealed with a key of its own: only what is opened shows it."""
+    """A site with the group key can tag ciphertexts under another secret key; only the opened sum shows it."""
     cohort = Cohort.of(mechanism)
     lying = Lying(mechanism.key_scheme, sealing=True, tagging=False)
-    cohort.givers["h3"] = SecureAggregationClient(mechanism, cohort.givers["h3"]._identity, secrets=lying)
+    cohort.clients["h3"] = SecureAggregationClient(mechanism, cohort.clients["h3"]._identity, secrets=lying)
     exchange = cohort.exchange()
     given = cohort.seal(exchange)
     message = cohort.total(exchange, given).message(seeds_of(mechanism, given))
     for site in ("h1", "h2", "h4"):
         with pytest.raises(MessageError, match=r"^sum: (key: was encrypted under another key|range: )") as refused:
-            cohort.givers[site].open(sent(message), own=given[site].digest if site in given else None)
+            cohort.clients[site].open(sent(message), own=given[site].digest if site in given else None)
         assert isinstance(refused.value, RefusedSumError) and refused.value.code == "sum"
         assert refused.value.counts
 
@@ -536,7 +536,7 @@ def test_one_contribution_under_another_secret_spoils_the_sum_and_no_site_uses_i
 def test_one_contribution_under_another_group_key_is_never_decrypted(mechanism: AgreedMechanism, sealing: bool) -> None:
     cohort = Cohort.of(mechanism)
     lying = Lying(mechanism.key_scheme, sealing=sealing, tagging=True)
-    cohort.givers["h3"] = SecureAggregationClient(mechanism, cohort.givers["h3"]._identity, secrets=lying)
+    cohort.clients["h3"] = SecureAggregationClient(mechanism, cohort.clients["h3"]._identity, secrets=lying)
     exchange = cohort.exchange()
     given = cohort.seal(exchange)
     message = cohort.total(exchange, given).message(seeds_of(mechanism, given))
@@ -546,7 +546,7 @@ def test_one_contribution_under_another_group_key_is_never_decrypted(mechanism: 
 
 @pytest.mark.parametrize("mechanism", [SEALED, COMPACT, BOTH], ids=named)
 def test_a_sum_that_was_shifted_without_a_key_is_refused(mechanism: AgreedMechanism) -> None:
-    """Anybody can add to what is in a ciphertext; nobody without the group key can make the tag fit."""
+    """Anyone can add to the content of a ciphertext; without the group key nobody can compute the matching tag."""
     cohort = Cohort.of(mechanism)
     exchange = cohort.exchange()
     given = cohort.seal(exchange)
@@ -562,13 +562,13 @@ def test_a_sum_that_was_shifted_without_a_key_is_refused(mechanism: AgreedMechan
         assert file.save_into(cipher, next(bfv._rows(data, parameters.summed.length)))
     shifted = replace(message, arrays={**message.arrays, "sealed": data})
     assert cheated(cohort, shifted, given, at="h1") == MAC
-    cohort.givers["h1"].open(message, own=given["h1"].digest)
+    cohort.clients["h1"].open(message, own=given["h1"].digest)
 
 
 @pytest.mark.parametrize("mechanism", [SEALED, COMPACT, BOTH], ids=named)
 @pytest.mark.parametrize("place", [17, 4096 + 17], ids=["c0", "c1"])
 def test_every_bit_of_a_coefficient_counts(mechanism: AgreedMechanism, place: int) -> None:
-    """Also those below the noise, which decrypting would not show: what it does show is about the key."""
+    """This includes bits below the noise; an answer that depended on the decryption would reveal the key."""
     cohort = Cohort.of(mechanism)
     exchange = cohort.exchange()
     given = cohort.seal(exchange)
@@ -578,7 +578,7 @@ def test_every_bit_of_a_coefficient_counts(mechanism: AgreedMechanism, place: in
         inside = value < BfvParameters(mechanism.packing).coefficient_modulus
         reason = MAC if inside else "ciphertext: a block holds numbers outside its ring"
         assert cheated(cohort, changed_at(message, 0, place, value), given) == reason
-    cohort.givers["h1"].open(message, own=given["h1"].digest)
+    cohort.clients["h1"].open(message, own=given["h1"].digest)
 
 
 @pytest.mark.parametrize("mechanism", [BOTH, BOTH_COMPACT, RETURNED, RETURNED_COMPACT], ids=named)
@@ -602,7 +602,7 @@ def test_without_the_right_seeds_a_masked_sum_is_not_opened(mechanism: AgreedMec
 
 @pytest.mark.parametrize("mechanism", [BOTH, BOTH_COMPACT, RETURNED, RETURNED_COMPACT], ids=named)
 def test_a_masked_sum_whose_transcript_lacks_a_site_is_refused(mechanism: AgreedMechanism) -> None:
-    """Not only by the noise that it is: of a few slots, noise may lie in range."""
+    """The transcript is checked too: with few slots, noise may lie within the range."""
     cohort = Cohort.of(mechanism)
     exchange = cohort.exchange()
     given = cohort.seal(exchange)
@@ -613,18 +613,18 @@ def test_a_masked_sum_whose_transcript_lacks_a_site_is_refused(mechanism: Agreed
 
 
 def test_if_means_come_back_submitting_needs_no_public_keys() -> None:
-    """There are masks of sites' own, and none between them."""
+    """Sites have their own masks and no pairwise masks."""
     cohort = Cohort.of(RETURNED)
     exchange = cohort.exchange()
-    given = {s: cohort.givers[s].seal(UPDATES[s], exchange=exchange, public_keys={}) for s in exchange.weights}
+    given = {s: cohort.clients[s].seal(UPDATES[s], exchange=exchange, public_keys={}) for s in exchange.weights}
     assert len({sealed.seed for sealed in given.values()}) == 3
     mean = cohort.opened(exchange, given)
     assert mean["words"] == pytest.approx(MEAN["words"], abs=1e-5)
-    assert code_of(cohort.givers["h1"].seal, UPDATES["h1"], exchange=exchange, public_keys={}) == "replay"
+    assert code_of(cohort.clients["h1"].seal, UPDATES["h1"], exchange=exchange, public_keys={}) == "replay"
 
 
 def heedless(monkeypatch: pytest.MonkeyPatch, ignored: str) -> None:
-    """From now on, sites give their update whole, whatever their weight, or do not clip it."""
+    """Make sites submit their update without their share, or without clipping it."""
     if ignored == "weight":
         monkeypatch.setattr(Exchange, "share_of", lambda self, *sites: 1.0)
     else:
@@ -636,16 +636,16 @@ def heedless(monkeypatch: pytest.MonkeyPatch, ignored: str) -> None:
 def test_a_site_that_ignores_its_clip_or_its_weight_shows_in_the_sum(
     mechanism: AgreedMechanism, ignored: str, factor: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Others give 3/8 of the clip; h3 gives all of it in place of 5/8, or three times what it may."""
+    """The others submit 3/8 of the clip; h3 submits all of it instead of 5/8, or three times its limit."""
     cohort = Cohort.of(mechanism)
     exchange = cohort.exchange()
     full = update_of((1, 1, 1, 1), (4, 4, 4))
     public_keys = cohort.public_keys(exchange)
-    given = {s: cohort.givers[s].seal(full, exchange=exchange, public_keys=public_keys) for s in ("h1", "h2")}
+    given = {s: cohort.clients[s].seal(full, exchange=exchange, public_keys=public_keys) for s in ("h1", "h2")}
     with monkeypatch.context() as patch:
         heedless(patch, ignored)
         greedy = {name: array * np.float32(factor) for name, array in full.items()}
-        given["h3"] = cohort.givers["h3"].seal(greedy, exchange=exchange, public_keys=public_keys)
+        given["h3"] = cohort.clients["h3"].seal(greedy, exchange=exchange, public_keys=public_keys)
     with pytest.raises(MessageError, match="range: a sum exceeds its clip") as refused:
         cohort.opened(exchange, given)
     assert refused.value.code == ("sum" if mechanism.is_sealed else "range")
@@ -664,7 +664,7 @@ def coefficient(message: Message, block: int, place: int) -> int:
 
 
 def changed_at(message: Message, block: int, place: int, value: int) -> Message:
-    """The sum with another coefficient at a place of a block: below 4096 in c0, else in c1."""
+    """Return the sum with one changed coefficient of a block: in c0 for a place below 4096, otherwise in c1."""
     data, at = message.arrays["sealed"].copy(), block * 65_659 + 123 + 8 * place
     data[at : at + 8] = np.frombuffer(value.to_bytes(8, "little"), np.uint8)
     return with_arrays(message, sealed=data)
@@ -672,7 +672,7 @@ def changed_at(message: Message, block: int, place: int, value: int) -> Message:
 
 @pytest.mark.parametrize("mechanism", [SEALED, BOTH, RETURNED], ids=named)
 def test_a_change_of_any_coefficient_of_any_block_is_refused(mechanism: AgreedMechanism) -> None:
-    """In c0 and in c1, by one, to zero, and to the largest there is."""
+    """Change coefficients in c0 and c1 by one, to zero, and to the largest value."""
     cohort, _, given, message = large_sum(mechanism, 20_000)
     modulus = BfvParameters("standard").coefficient_modulus
     assert len(message.arrays["lengths"]) == 3
@@ -680,7 +680,7 @@ def test_a_change_of_any_coefficient_of_any_block_is_refused(mechanism: AgreedMe
         before = coefficient(message, block, place)
         for value in ((before + 1) % modulus, (before - 1) % modulus, 0, modulus - 1):
             assert cheated(cohort, changed_at(message, block, place, value), given) == MAC
-    cohort.givers["h1"].open(message, own=given["h1"].digest)
+    cohort.clients["h1"].open(message, own=given["h1"].digest)
 
 
 @settings(max_examples=25, deadline=None)
@@ -720,7 +720,7 @@ def test_swapping_both_polynomials_of_a_block_is_refused() -> None:
 
 @AUTHENTICATED
 def test_replacing_a_contribution_by_another_of_the_same_site_is_refused(mechanism: AgreedMechanism) -> None:
-    """The site gave twice to one exchange, as after a restart: what it gave first is not in the list."""
+    """The site submitted twice to one exchange, as after a restart: its first submission is not in the list."""
     cohort = Cohort.of(mechanism)
     exchange = cohort.exchange()
     given = cohort.seal(exchange)
@@ -761,7 +761,7 @@ def test_a_replaced_tag_is_refused_by_its_signature(mechanism: AgreedMechanism) 
 
 @AUTHENTICATED
 def test_a_coordinator_that_signs_as_a_site_still_lacks_its_pad(mechanism: AgreedMechanism) -> None:
-    """On one machine nobody vouches for public_keys, and the coordinator may make up h3: it must guess a tag."""
+    """On one machine public keys are not certified, so the coordinator may invent h3; it must still guess a tag."""
     cohort = Cohort.of(mechanism)
     exchange = cohort.exchange()
     given = cohort.seal(exchange)
@@ -827,23 +827,23 @@ _SUMS = {named(mechanism): _sum_of(mechanism) for mechanism in SEALED_ONES}
 
 
 def test_a_ckks_sum_that_is_not_in_ntt_form_is_refused_with_the_same_code() -> None:
-    """SEAL would refuse to multiply it, with an error of its own."""
+    """SEAL would raise its own error when it multiplies the block."""
     cohort, given, message = _SUMS[named(CKKS)]
     context = ckks._with_secret(secret_of("ckks").secret)
     (cipher,) = ckks._tenseal().ckks_vector_from(context, message.arrays["sealed"].tobytes()).ciphertext()
     good, bad = (np.frombuffer(ckks_block(cipher, 7, ntt=ntt), np.uint8) for ntt in (True, False))
     length = np.array([len(good)], np.int32)
-    cohort.givers["h1"].open(with_arrays(message, sealed=good, lengths=length), own=given["h1"].digest)
+    cohort.clients["h1"].open(with_arrays(message, sealed=good, lengths=length), own=given["h1"].digest)
     reason = cheated(cohort, with_arrays(message, sealed=bad, lengths=length), given)
     assert reason == "ciphertext: a block has another size, level, form or scale than a fresh one"
 
 
 @AUTHENTICATED
 def test_refusing_a_sum_takes_the_same_work_as_opening_one(mechanism: AgreedMechanism) -> None:
-    """As many decryptions, masks and unpackings, whether the list, the form or the tag was wrong."""
+    """The counts of decryptions, masks and unpackings are equal, whether the list, the form or the tag is wrong."""
     cohort, _, given, message = large_sum(mechanism, 9_000)
     with counting() as good:
-        cohort.givers["h1"].open(message, own=given["h1"].digest)
+        cohort.clients["h1"].open(message, own=given["h1"].digest)
     assert good["open"] == good["unpack"] == 1
     assert good["decrypt"] == len(message.arrays["lengths"]) > 1 or mechanism.packing == "compact"
     assert good["own mask"] == (3 if mechanism.needs_every_participant else 0)
@@ -855,7 +855,7 @@ def test_refusing_a_sum_takes_the_same_work_as_opening_one(mechanism: AgreedMech
         replace(message, arrays=summed_large(cohort, given, "h1", "h2")),
     ):
         with counting() as refused, pytest.raises(MessageError) as error:
-            cohort.givers["h1"].open(spoiled, own=given["h1"].digest)
+            cohort.clients["h1"].open(spoiled, own=given["h1"].digest)
         assert error.value.code == "sum"
         assert refused["open"] == 0
         assert {**refused, "open": 1, "stand-in": 0} == {**good, "stand-in": 0}
@@ -872,12 +872,12 @@ def summed_large(cohort: Cohort, given: Mapping[SiteId, SealedUpdate], *sites: S
 def test_after_a_refusal_the_valid_sum_still_opens(mechanism: AgreedMechanism) -> None:
     cohort, _, message = _SUMS[named(mechanism)]
     other = with_arrays(message, sealed=message.arrays["sealed"][:-1])
-    fresh = SecureAggregationClient(mechanism, cohort.givers["h4"]._identity, secrets=cohort.givers["h4"]._secrets)
+    fresh = SecureAggregationClient(mechanism, cohort.clients["h4"]._identity, secrets=cohort.clients["h4"]._secrets)
     assert code_of(fresh.open, other, own=None) == "sum"
-    assert code_of(fresh.lock, b"x", purpose="copy/1") == "behind"  # what is refused leaves no trace
+    assert code_of(fresh.encrypt_for_sites, b"x", purpose="copy/1") == "behind"  # what is refused leaves no trace
     mean = fresh.open(sent(message), own=None)
     assert mean["words"] == pytest.approx(MEAN["words"], abs=1e-3)
-    fresh.lock(b"x", purpose="copy/1")
+    fresh.encrypt_for_sites(b"x", purpose="copy/1")
 
 
 # What a contribution says
@@ -890,46 +890,48 @@ def test_a_tag_is_the_hash_of_the_ciphertexts_and_the_pad_of_their_digest(mechan
     secret, slots = secret_of(mechanism.key_scheme), mechanism.layout(exchange).slots
     key = codec.hash_key(secret.group_key, exchange.context, slots)
     for site, one in given.items():
-        word = Contribution.from_message(one.message)
+        contribution = Contribution.from_message(one.message)
         alone = codec.hash(summed(mechanism, one), slots, secret.secret, key)
-        pad = pad_of(secret.group_key, context=exchange.context, site=site, digest=one.digest, moduli=codec.moduli)
-        assert word.tag == added([alone, pad], codec.moduli)
-        assert word.digest == one.digest
+        pad = derive_pad(secret.group_key, context=exchange.context, site=site, digest=one.digest, moduli=codec.moduli)
+        assert contribution.tag == add_tags([alone, pad], codec.moduli)
+        assert contribution.digest == one.digest
         expected = masks.commitment(one.seed, context=exchange.context, site=site) if one.seed else ""
-        assert (word.commitment, bool(one.seed)) == (expected, mechanism.needs_every_participant)
+        assert (contribution.commitment, bool(one.seed)) == (expected, mechanism.needs_every_participant)
 
 
 def test_without_encryption_there_is_a_commitment_and_no_tag() -> None:
     cohort = Cohort.of(MASKED)
     exchange = cohort.exchange()
     for site, one in cohort.seal(exchange).items():
-        word = Contribution.from_message(one.message)
-        assert word.tag == ()
-        assert word.commitment == masks.commitment(one.seed, context=exchange.context, site=site)
+        contribution = Contribution.from_message(one.message)
+        assert contribution.tag == ()
+        assert contribution.commitment == masks.commitment(one.seed, context=exchange.context, site=site)
 
 
 @pytest.mark.parametrize("mechanism", [SEALED, CKKS], ids=named)
 def test_no_two_contributions_have_the_same_tag(mechanism: AgreedMechanism) -> None:
-    """Not even of the same update to the same exchange, nor of two sites."""
+    """This holds for the same update in the same exchange, and for two sites."""
     cohort = Cohort.of(mechanism)
     exchange = cohort.exchange()
     zero = dict.fromkeys(WEIGHTS, update_of())
-    slots = [Contribution.from_message(one.message) for _ in range(3) for one in cohort.seal(exchange, zero).values()]
-    for place in range(len(slots[0].tag)):
-        assert len({word.tag[place] for word in slots}) == 9
+    contributions = [
+        Contribution.from_message(one.message) for _ in range(3) for one in cohort.seal(exchange, zero).values()
+    ]
+    for place in range(len(contributions[0].tag)):
+        assert len({contribution.tag[place] for contribution in contributions}) == 9
 
 
 def vanished(mechanism: AgreedMechanism, update: dict[str, Array], *, feedback: bool = False) -> int:
-    """How many layer groups h1, which has an eighth of all, says that rounding left nothing of."""
+    """Return how many layer groups h1, whose share is one eighth, reports as rounded to zero."""
     cohort = _COHORTS[named(mechanism)]
-    exchange, old = cohort.exchange(), cohort.givers["h1"]
-    giver = SecureAggregationClient(mechanism, old._identity, secrets=old._secrets, feedback=feedback)
-    given = giver.seal(update, exchange=exchange, public_keys=cohort.public_keys(exchange))
+    exchange, old = cohort.exchange(), cohort.clients["h1"]
+    client = SecureAggregationClient(mechanism, old._identity, secrets=old._secrets, feedback=feedback)
+    given = client.seal(update, exchange=exchange, public_keys=cohort.public_keys(exchange))
     return given.message.value("vanished", int)
 
 
 def test_layer_groups_that_round_to_zero_are_counted() -> None:
-    """In 15 bits an eighth of a number keeps nothing of up to 1/4096 of its clip, which is 1 and 4 here."""
+    """In 15 bits, an eighth of a number up to 1/4096 of its clip rounds to zero; the clips are 1 and 4."""
     assert vanished(COMPACT, update_of()) == 0  # nothing was there to vanish
     assert vanished(COMPACT, UPDATES["h1"]) == 0
     assert vanished(COMPACT, update_of((0, 1 / 5000, 0, 0), (1, 0, 0))) == 1
@@ -940,7 +942,7 @@ def test_layer_groups_that_round_to_zero_are_counted() -> None:
 
 
 def test_with_feedback_only_groups_that_stay_zero_for_many_rounds_have_vanished() -> None:
-    """What is lost in one round is made up for in the next ones, sixteen at most: up to 1/32768 of a clip it is not."""
+    """Feedback restores a lost number within sixteen rounds, unless it is at most 1/32768 of its clip."""
     assert vanished(COMPACT, update_of((0, 1 / 5000, 0, 0), (1 / 1300, 0, 0)), feedback=True) == 0
     assert vanished(COMPACT, update_of((0, 1 / 32000, 0, 0), (1 / 1300, 0, 0)), feedback=True) == 0
     assert vanished(COMPACT, update_of((0, 1 / 33000, 0, 0), (1 / 1300, 0, 0)), feedback=True) == 1
@@ -957,39 +959,39 @@ def test_under_ckks_nothing_is_rounded_away(feedback: bool) -> None:
 
 def test_locked_data_opens_only_at_sites_and_for_its_purpose() -> None:
     cohort = Cohort.of(SEALED)
-    h1, h2 = cohort.givers["h1"], cohort.givers["h2"]
-    assert code_of(h1.lock, b"shared half", purpose="copy/1") == "behind"  # it knows of no epoch yet
+    h1, h2 = cohort.clients["h1"], cohort.clients["h2"]
+    assert code_of(h1.encrypt_for_sites, b"shared half", purpose="copy/1") == "behind"  # it knows of no epoch yet
     cohort.seal(cohort.exchange())
-    locked = h1.lock(b"shared half", purpose="copy/1")
+    locked = h1.encrypt_for_sites(b"shared half", purpose="copy/1")
     assert b"shared half" not in locked
-    assert locked != h1.lock(b"shared half", purpose="copy/1")
-    assert h2.unlock(locked, purpose="copy/1") == b"shared half"
+    assert locked != h1.encrypt_for_sites(b"shared half", purpose="copy/1")
+    assert h2.decrypt_from_site(locked, purpose="copy/1") == b"shared half"
     for wrong in (locked[:-1], locked[:10], b"", locked[:-1] + bytes([locked[-1] ^ 1])):
-        assert code_of(h2.unlock, wrong, purpose="copy/1") in ("lock", "epoch")
-    assert code_of(h2.unlock, locked, purpose="copy/2") == "lock"
+        assert code_of(h2.decrypt_from_site, wrong, purpose="copy/1") in ("lock", "epoch")
+    assert code_of(h2.decrypt_from_site, locked, purpose="copy/2") == "lock"
     elsewhere = SecureAggregationClient(replace(SEALED, study="0" * 64), Identity.new("h2", None), secrets=h2._secrets)
-    assert code_of(elsewhere.unlock, locked, purpose="copy/1") == "lock"
-    stranger = Cohort.of(SEALED, keys=Keys(secret_of("bfv-standard", number=1))).givers["h2"]
-    assert code_of(stranger.unlock, locked, purpose="copy/1") == "lock"
+    assert code_of(elsewhere.decrypt_from_site, locked, purpose="copy/1") == "lock"
+    stranger = Cohort.of(SEALED, keys=Keys(secret_of("bfv-standard", number=1))).clients["h2"]
+    assert code_of(stranger.decrypt_from_site, locked, purpose="copy/1") == "lock"
 
 
 def test_a_restarted_site_can_fingerprint_what_it_unlocked() -> None:
-    """It has given and opened nothing yet: the epoch is that of what was locked for it."""
+    """The site has submitted and opened nothing yet; its epoch is that of the data it decrypted."""
     cohort = Cohort.of(SEALED)
     cohort.seal(cohort.exchange())
-    locked = cohort.givers["h1"].lock(b"shared half", purpose="copy/1")
+    locked = cohort.clients["h1"].encrypt_for_sites(b"shared half", purpose="copy/1")
     fresh = SecureAggregationClient(SEALED, Identity.new("h2", None), secrets=Keys(secret_of("bfv-standard")))
-    fresh.unlock(locked, purpose="copy/1")
-    assert fresh.fingerprint(b"shared half") == cohort.givers["h1"].fingerprint(b"shared half")
-    fresh.lock(b"shared half", purpose="copy/1")
+    fresh.decrypt_from_site(locked, purpose="copy/1")
+    assert fresh.fingerprint(b"shared half") == cohort.clients["h1"].fingerprint(b"shared half")
+    fresh.encrypt_for_sites(b"shared half", purpose="copy/1")
 
 
 def test_fingerprints_agree_among_sites_and_reveal_nothing_to_others() -> None:
     cohort = Cohort.of(SEALED)
     cohort.seal(cohort.exchange())
-    found = {cohort.givers[site].fingerprint(b"shared half") for site in WEIGHTS}
+    found = {cohort.clients[site].fingerprint(b"shared half") for site in WEIGHTS}
     assert len(found) == 1
     other = Cohort.of(SEALED, keys=Keys(secret_of("bfv-standard", number=1)))
-    other.givers["h1"]._epoch = 1
-    assert other.givers["h1"].fingerprint(b"shared half") not in found
-    assert cohort.givers["h1"].fingerprint(b"shared hal") not in found
+    other.clients["h1"]._epoch = 1
+    assert other.clients["h1"].fingerprint(b"shared half") not in found
+    assert cohort.clients["h1"].fingerprint(b"shared hal") not in found

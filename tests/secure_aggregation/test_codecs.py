@@ -10,7 +10,7 @@ from wardround.errors import MessageError
 from wardround.federation.message import Array
 from wardround.secure_aggregation.bfv import BfvParameters
 from wardround.secure_aggregation.codecs import BfvCodec, CkksCodec, Codec, NumberLayout, PlaintextCodec
-from wardround.secure_aggregation.mac import MacTag, added
+from wardround.secure_aggregation.mac import MacTag, add_tags
 
 STANDARD = BfvParameters("standard")
 SECRET = secret_of("bfv-standard").secret
@@ -66,7 +66,7 @@ def test_sealed_slots_add_modulo_the_ring_and_their_hashes_add_modulo_q() -> Non
     total = summed(BFV_CODEC, 3, first, second)
     assert BFV_CODEC.open(total, 3, SECRET).tolist() == [3, 2, 7]
     assert BFV_CODEC.moduli == (STANDARD.coefficient_modulus,)
-    assert hashed(BFV_CODEC, total, 3) == added([one, two], BFV_CODEC.moduli)
+    assert hashed(BFV_CODEC, total, 3) == add_tags([one, two], BFV_CODEC.moduli)
     assert hashed(BFV_CODEC, summed(BFV_CODEC, 3, first), 3) == one
 
 
@@ -75,7 +75,7 @@ def test_sealed_numbers_add_approximately_and_their_hashes_add_modulo_three_prim
     total = summed(CKKS_CODEC, 2, first, second)
     assert np.abs(CKKS_CODEC.open(total, 2, CKKS_SECRET) - [0.75, 2.0]).max() < 1e-6
     assert len(CKKS_CODEC.moduli) == 3
-    assert hashed(CKKS_CODEC, total, 2) == added([one, two], CKKS_CODEC.moduli)
+    assert hashed(CKKS_CODEC, total, 2) == add_tags([one, two], CKKS_CODEC.moduli)
     assert hashed(CKKS_CODEC, summed(CKKS_CODEC, 2, first), 2) == one
 
 
@@ -199,7 +199,7 @@ def test_unpacked_numbers_are_clipped_and_times_their_share() -> None:
 
 
 def test_numbers_within_the_noise_become_zero() -> None:
-    """Of four sites the noise is twice one's: below 3e-8 nothing is heard, whatever the share."""
+    """The noise of four sites is twice that of one: numbers below 3e-8 become zero, whatever the share."""
     layout = NumberLayout(SHAPES, clips())
     sums = np.array([2.9e-8, -2.9e-8, 3.1e-8, -3.1e-8, 0.0, 1e-9, 1e-6])
     mean = layout.unpack(sums, share=0.5, sites=4)

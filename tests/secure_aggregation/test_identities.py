@@ -35,7 +35,7 @@ def certificate_of(name: str, key: rsa.RSAPrivateKey, *, issuer: rsa.RSAPrivateK
 
 @pytest.fixture(scope="module")
 def parties() -> dict[str, Signatures]:
-    """The signatures of h1, h2 and the coordinator, under one root."""
+    """Return the signatures of h1, h2 and the coordinator under one root."""
     root = rsa.generate_private_key(65537, 2048)
     trusted = certificate_of("study", root, issuer=root, ca=True)
     found = {}
@@ -49,7 +49,7 @@ def parties() -> dict[str, Signatures]:
 
 
 class Counting:
-    """Lets everything pass and counts how often it was asked."""
+    """Accepts everything and counts its calls."""
 
     certificate = b"mine"
 

@@ -1,4 +1,4 @@
-"""What is refused is in tests/attacks/test_weak_keys.py; here is what is fit."""
+"""Accepted keys and certificates; tests/attacks/test_weak_keys.py has those that are refused."""
 
 from __future__ import annotations
 

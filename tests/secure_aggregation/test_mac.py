@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from wardround.federation.message import Array, Message, decode, encode
 from wardround.secure_aggregation import ckks
 from wardround.secure_aggregation.bfv import HALF, BfvParameters, BfvSum, Ciphertexts, Sealer, coefficients
-from wardround.secure_aggregation.mac import CiphertextHash, MacTag, added, hash_of, pad_of
-from wardround.secure_aggregation.masks import stream
+from wardround.secure_aggregation.mac import CiphertextHash, MacTag, add_tags, derive_hash, derive_pad
+from wardround.secure_aggregation.masks import key_stream
 
 pytest.importorskip("tenseal", reason="install wardround[sealed]")
 
@@ -53,7 +53,7 @@ def random_matrix(blocks: int, width: int, modulus: int = Q, seed: int = 0) -> A
 
 
 def hash_for(blocks: int, width: int = FULL, *, context: bytes = CONTEXT, key: bytes = KEY) -> CiphertextHash:
-    return hash_of(key, context=context, moduli=(Q,), blocks=blocks, coefficients=width)
+    return derive_hash(key, context=context, moduli=(Q,), blocks=blocks, coefficients=width)
 
 
 # By hand
@@ -87,12 +87,12 @@ def test_tags_of_three_primes_by_hand() -> None:
 
 
 def test_tags_add_modulo_each_prime() -> None:
-    assert added([(22, 5, 30), (2, 5, 2), (0, 28, 0)], (23, 29, 31)) == (1, 9, 1)
-    assert added([(96,)], (97,)) == (96,)
+    assert add_tags([(22, 5, 30), (2, 5, 2), (0, 28, 0)], (23, 29, 31)) == (1, 9, 1)
+    assert add_tags([(96,)], (97,)) == (96,)
     with pytest.raises(ValueError, match="zip"):
-        added([(1, 2), (3,)], (23, 29))  # of another scheme
+        add_tags([(1, 2), (3,)], (23, 29))  # of another scheme
     with pytest.raises(ValueError, match="zip"):
-        added([(1, 2)], (23, 29, 31))
+        add_tags([(1, 2)], (23, 29, 31))
 
 
 # Exactness
@@ -114,7 +114,7 @@ def test_both_computations_equal_integer_arithmetic(data: st.DataObject, modulus
 
 @pytest.mark.parametrize("blocks", [1, 7, 8, 9, 33])
 def test_random_sums_of_full_size(blocks: int) -> None:
-    """Over fewer and more blocks than are multiplied at once."""
+    """The numbers of blocks lie below and above the number that is multiplied at once."""
     own, matrix = hash_for(blocks), random_matrix(blocks, FULL)
     expected = plain(own.blocks, matrix, own.coefficients[0], Q)
     assert own.of_matrix(matrix) == expected
@@ -132,7 +132,7 @@ def test_the_largest_coefficients_of_full_size_are_exact(modulus: int, largest: 
 
 
 def test_sums_of_products_stay_exact() -> None:
-    """Each half of a coefficient may be 2^32 − 1 and each limb 127: the sum over a block is exact even then."""
+    """The sum over a block is exact even if each half of a coefficient is 2^32 − 1 and each limb is 127."""
     assert (2**32 - 1) * 127 * 2 * FULL < 2**53
     modulus = 2**60 - 1  # times 2^32 is a rotation of 60 bits: its limbs are as full as those of r
     weights, vector = numbers([2**60 - 1]), np.full(FULL, modulus - 1, np.uint64)
@@ -147,7 +147,7 @@ def test_longer_blocks_and_larger_primes_are_programming_errors() -> None:
     with pytest.raises(AssertionError, match="no longer exact"):
         CiphertextHash((2**60 + 33,), numbers([1]), (numbers([1]),)).of_matrix(numbers([[1]]))
     with pytest.raises(AssertionError, match="two halves"):
-        hash_of(KEY, context=CONTEXT, moduli=(2**60 + 33,), blocks=1, coefficients=1)
+        derive_hash(KEY, context=CONTEXT, moduli=(2**60 + 33,), blocks=1, coefficients=1)
 
 
 @pytest.mark.parametrize("shape", [(1, 3), (3, 3), (2, 2), (2, 4), (0, 3)])
@@ -166,7 +166,7 @@ def test_the_hash_of_no_blocks_is_zero() -> None:
 
 @pytest.mark.parametrize("blocks", [1, 3])
 def test_coefficients_are_hashed_directly_from_a_message(blocks: int) -> None:
-    """Read-only, not aligned, and with a header between the blocks."""
+    """The coefficients are read-only, not aligned, and separated by headers of blocks."""
     own, matrix = hash_for(blocks), random_matrix(blocks, FULL)
     head = np.frombuffer(BFV.summed.head, np.uint8)
     data = np.concatenate([np.concatenate([head, row.view(np.uint8)]) for row in matrix])
@@ -198,7 +198,7 @@ def test_a_long_sum_is_hashed_without_a_copy_of_it() -> None:
 
 
 def test_any_single_coefficient_counts() -> None:
-    """Of a matrix with one 1, the hash is the product of the weight and of the number that belong to its place."""
+    """The hash of a matrix with a single 1 is the product of the weight of its row and the number of its column."""
     own = hash_for(3, 11)
     found = set()
     for block in range(3):
@@ -214,7 +214,7 @@ def test_any_single_coefficient_counts() -> None:
 @settings(max_examples=80, deadline=None)
 @given(block=st.integers(0, 16), place=st.integers(0, FULL - 1), by=st.integers(1, Q - 1) | st.just(1))
 def test_every_change_of_one_coefficient_changes_the_hash(block: int, place: int, by: int) -> None:
-    """By ρ_b · Δ · r_j, in c0 and in c1 alike."""
+    """The change is ρ_b · Δ · r_j in c0 and in c1."""
     matrix = LARGE.copy()
     matrix[block, place] = (int(matrix[block, place]) + by) % Q
     moved = int(LARGE_HASH.blocks[block]) * by * int(LARGE_HASH.coefficients[0][place])
@@ -250,35 +250,35 @@ def test_the_tags_of_sites_add_up_to_the_tag_of_their_sum(seed: int, sites: int)
     given_rows = [random_matrix(3, 7, seed=seed + number) for number in range(sites)]
     digests = [sha256(rows.tobytes()).hexdigest() for rows in given_rows]
     pads = [
-        pad_of(KEY, context=CONTEXT, site=name, digest=digest, moduli=(Q,))
+        derive_pad(KEY, context=CONTEXT, site=name, digest=digest, moduli=(Q,))
         for name, digest in zip(names, digests, strict=True)
     ]
-    tags = [added([(own.of_matrix(rows),), pad], (Q,)) for rows, pad in zip(given_rows, pads, strict=True)]
+    tags = [add_tags([(own.of_matrix(rows),), pad], (Q,)) for rows, pad in zip(given_rows, pads, strict=True)]
     total = (sum(rows.astype(object) for rows in given_rows) % Q).astype(np.uint64)
-    assert added([(own.of_matrix(total),), *pads], (Q,)) == added(tags, (Q,))
+    assert add_tags([(own.of_matrix(total),), *pads], (Q,)) == add_tags(tags, (Q,))
     # Not where a site is left out of the list or of the sum, or listed with another update than it submitted.
-    assert added([(own.of_matrix(total),), *pads[1:]], (Q,)) != added(tags[1:], (Q,))
-    assert added([(own.of_matrix(given_rows[0]),), *pads], (Q,)) != added(tags, (Q,))
-    other = pad_of(KEY, context=CONTEXT, site=names[0], digest=sha256(b"other").hexdigest(), moduli=(Q,))
-    assert added([(own.of_matrix(total),), other, *pads[1:]], (Q,)) != added(tags, (Q,))
+    assert add_tags([(own.of_matrix(total),), *pads[1:]], (Q,)) != add_tags(tags[1:], (Q,))
+    assert add_tags([(own.of_matrix(given_rows[0]),), *pads], (Q,)) != add_tags(tags, (Q,))
+    other = derive_pad(KEY, context=CONTEXT, site=names[0], digest=sha256(b"other").hexdigest(), moduli=(Q,))
+    assert add_tags([(own.of_matrix(total),), other, *pads[1:]], (Q,)) != add_tags(tags, (Q,))
 
 
 # Keys
 
 
 def test_keys_are_derived_from_the_group_key_and_the_exchange() -> None:
-    own = hash_of(KEY, context=CONTEXT, moduli=(Q, 1099510890497), blocks=5, coefficients=9)
+    own = derive_hash(KEY, context=CONTEXT, moduli=(Q, 1099510890497), blocks=5, coefficients=9)
     assert own.moduli == (Q, 1099510890497)
-    assert own.blocks.tolist() == stream(key_of(b"wardround-mac-blocks-2\x00", CONTEXT), 5, Q).tolist()
+    assert own.blocks.tolist() == key_stream(key_of(b"wardround-mac-blocks-2\x00", CONTEXT), 5, Q).tolist()
     for place, modulus in enumerate(own.moduli):
         key = key_of(b"wardround-mac-coefficients-2\x00", CONTEXT, str(place).encode())
-        assert own.coefficients[place].tolist() == stream(key, 9, modulus).tolist()
+        assert own.coefficients[place].tolist() == key_stream(key, 9, modulus).tolist()
 
 
 @pytest.mark.parametrize("moduli", [(5,), (3, 5), (5, 3, 2)])
 def test_weights_of_blocks_are_uniform_modulo_the_largest_prime(moduli: tuple[int, ...]) -> None:
-    """Drawn below 2^60, some residues, zero among them, would be twice as likely modulo a prime of 60 bits."""
-    weights = hash_of(KEY, context=CONTEXT, moduli=moduli, blocks=5000, coefficients=1).blocks
+    """If weights were drawn below 2^60, some residues, such as zero, would be twice as likely modulo a 60-bit prime."""
+    weights = derive_hash(KEY, context=CONTEXT, moduli=moduli, blocks=5000, coefficients=1).blocks
     counts = np.bincount(weights.astype(np.int64))
     assert len(counts) == 5
     assert counts.min() > 800  # of 1000 that are expected, seven standard deviations
@@ -292,14 +292,14 @@ def test_hashes_differ_by_key_and_exchange() -> None:
 
 
 def pad(*, key: bytes = KEY, context: bytes = CONTEXT, site: str = "h1", digest: str = DIGEST) -> MacTag:
-    return pad_of(key, context=context, site=site, digest=digest, moduli=ckks.PRIMES)
+    return derive_pad(key, context=context, site=site, digest=digest, moduli=ckks.PRIMES)
 
 
 def test_a_pad_is_derived_from_the_exchange_the_site_and_the_digest() -> None:
     parts = CONTEXT, b"h1", bytes.fromhex(DIGEST)
     for place, modulus in enumerate(ckks.PRIMES):
         key = key_of(b"wardround-mac-pad-2\x00", *parts, str(place).encode())
-        assert pad()[place] == int(stream(key, 1, modulus)[0]) < modulus
+        assert pad()[place] == int(key_stream(key, 1, modulus)[0]) < modulus
 
 
 def test_pads_differ_by_key_exchange_site_digest_and_prime() -> None:
@@ -315,7 +315,7 @@ def test_pads_differ_by_key_exchange_site_digest_and_prime() -> None:
     ]
     for place in range(3):
         assert len({other[place] for other in others}) == len(others)
-    one = pad_of(KEY, context=CONTEXT, site="h1", digest=DIGEST, moduli=(Q, Q))
+    one = derive_pad(KEY, context=CONTEXT, site="h1", digest=DIGEST, moduli=(Q, Q))
     assert one[0] != one[1]
 
 
@@ -332,7 +332,7 @@ def test_no_two_sites_and_updates_share_a_pad(first: tuple[str, bytes], seed: in
 
 
 def test_the_hash_at_sealing_equals_that_of_the_coordinators_sum() -> None:
-    """Under BFV: from the weighted sum, which the library adds up, and from the coefficients of a sum."""
+    """Under BFV the library computes the first from a weighted sum, and the second uses the coefficients of a sum."""
     slots = np.arange(3 * 4096 - 5, dtype=np.uint64)
     own, sealer = hash_for(3), Sealer(BFV, SECRET)
     tags, running = [], BfvSum(BFV, 3)
@@ -341,21 +341,21 @@ def test_the_hash_at_sealing_equals_that_of_the_coordinators_sum() -> None:
         tags.append(own.of_combination(sealed.high, sealed.low))
         running.add(sealed.ciphertexts)
     found = coefficients(BFV, running.total(), 3)
-    assert (own.of_matrix(found),) == added(tags, (Q,))
+    assert (own.of_matrix(found),) == add_tags(tags, (Q,))
     assert len(set(tags)) == 3  # the same slots are other ciphertexts every time
 
 
 def test_the_hash_at_sealing_equals_that_of_the_coordinators_sum_under_ckks() -> None:
     """Modulo each of three primes."""
     secret, values = ckks.new_secret(), np.linspace(-1, 1, 4096 + 3)
-    own = hash_of(KEY, context=CONTEXT, moduli=ckks.PRIMES, blocks=2, coefficients=ckks.COEFFICIENTS)
+    own = derive_hash(KEY, context=CONTEXT, moduli=ckks.PRIMES, blocks=2, coefficients=ckks.COEFFICIENTS)
     tags, running = [], ckks.CkksSum(ckks.public_part(secret), len(values))
     for _ in range(2):
         sealed = ckks.seal(values, secret, own.blocks)
         tags.append(own.of_combination(sealed.high, sealed.low))
         running.add(sealed.ciphertexts)
     found = ckks.combination(running.total(), secret, len(values), own.blocks)
-    assert own.of_combination(found.high, found.low) == added(tags, ckks.PRIMES)
+    assert own.of_combination(found.high, found.low) == add_tags(tags, ckks.PRIMES)
     assert all(0 <= number < prime for tag in tags for number, prime in zip(tag, ckks.PRIMES, strict=True))
     for place in range(3):
         assert tags[0][place] != tags[1][place]

@@ -13,7 +13,15 @@ from wardround.errors import MessageError
 from wardround.federation.message import Array
 from wardround.secure_aggregation import masks
 from wardround.secure_aggregation.identities import Identity, PublicKeys
-from wardround.secure_aggregation.masks import add, commitment, new_seed, own, pairwise, stream, subtract
+from wardround.secure_aggregation.masks import (
+    add,
+    commitment,
+    key_stream,
+    new_seed,
+    pairwise_masks,
+    self_mask,
+    subtract,
+)
 
 CONTEXT = b"c" * 32
 KEY = bytes(range(32))
@@ -35,54 +43,54 @@ def masks_of(
     modulus: int,
     context: bytes = CONTEXT,
 ) -> list[Array]:
-    return [pairwise(one, public_keys, context=context, slots=slots, modulus=modulus) for one in identities]
+    return [pairwise_masks(one, public_keys, context=context, slots=slots, modulus=modulus) for one in identities]
 
 
 def total(arrays: list[Array], modulus: int) -> list[int]:
-    """Added in whole numbers without end, so that nothing of what is tested is used."""
+    """Add with Python integers, so that no tested code is used."""
     return [sum(column) % modulus for column in zip(*(array.tolist() for array in arrays), strict=True)]
 
 
 def looks_uniform(slots: list[int], modulus: int) -> bool:
-    """Chi-square over 16 bins: with 15 degrees of freedom above 70 once in ten million times."""
-    counts = np.bincount([word * 16 // modulus for word in slots], minlength=16)
+    """Use chi-square over 16 bins: with 15 degrees of freedom it exceeds 70 once in ten million times."""
+    counts = np.bincount([slot * 16 // modulus for slot in slots], minlength=16)
     expected = len(slots) / 16
     return float(((counts - expected) ** 2 / expected).sum()) < 70
 
 
 def hkdf(secret: bytes, info: bytes) -> bytes:
-    """RFC 5869 for one block of SHA-256 without a salt."""
+    """Compute RFC 5869 for one block of SHA-256 without a salt."""
     extracted = hmac.digest(bytes(32), secret, "sha256")
     return hmac.digest(extracted, info + b"\x01", "sha256")
 
 
 def test_the_first_slots_of_a_known_stream() -> None:
     # AES-256 of the zero block under the zero key is dc95c078a2408989ad48a21492842087.
-    assert stream(bytes(32), 4, 2**32).tolist() == [0x78C095DC, 0x898940A2, 0x14A248AD, 0x87208492]
-    assert stream(bytes(32), 2, 2**46).tolist() == [0x898940A278C095DC % 2**46, 0x8720849214A248AD % 2**46]
-    assert stream(bytes(32), 2, 2**60).tolist() == [0x98940A278C095DC, 0x720849214A248AD]  # without the top digit
-    assert stream(bytes(32), 4, 2**4).tolist() == [0xC, 0x2, 0xD, 0x2]
+    assert key_stream(bytes(32), 4, 2**32).tolist() == [0x78C095DC, 0x898940A2, 0x14A248AD, 0x87208492]
+    assert key_stream(bytes(32), 2, 2**46).tolist() == [0x898940A278C095DC % 2**46, 0x8720849214A248AD % 2**46]
+    assert key_stream(bytes(32), 2, 2**60).tolist() == [0x98940A278C095DC, 0x720849214A248AD]  # without the top digit
+    assert key_stream(bytes(32), 4, 2**4).tolist() == [0xC, 0x2, 0xD, 0x2]
 
 
 def test_slots_above_the_modulus_are_replaced_in_order() -> None:
     # Of 3 bits, the known stream begins 4, 2, 5, 2. Below 5, the third gives way to the fifth: the next block begins
     # 530f8afb, or 3 in its low bits.
-    assert stream(bytes(32), 5, 8).tolist() == [4, 2, 5, 2, 3]
-    assert stream(bytes(32), 4, 5).tolist() == [4, 2, 3, 2]
+    assert key_stream(bytes(32), 5, 8).tolist() == [4, 2, 5, 2, 3]
+    assert key_stream(bytes(32), 4, 5).tolist() == [4, 2, 3, 2]
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.binary(min_size=32, max_size=32), st.integers(0, 70), st.sampled_from([3, 5, 129, 2**31 + 1, 2**33 + 1]))
 def test_replacement_equals_drawing_one_slot_after_another(key: bytes, slots: int, modulus: int) -> None:
     bits = (modulus - 1).bit_length()
-    raw = stream(key, 20 * slots + 200, 2**bits).tolist()
-    further = (word for word in raw[slots:] if word < modulus)
-    assert stream(key, slots, modulus).tolist() == [w if w < modulus else next(further) for w in raw[:slots]]
+    raw = key_stream(key, 20 * slots + 200, 2**bits).tolist()
+    further = (slot for slot in raw[slots:] if slot < modulus)
+    assert key_stream(key, slots, modulus).tolist() == [w if w < modulus else next(further) for w in raw[:slots]]
 
 
 @pytest.mark.parametrize("modulus", MODULI)
 def test_a_stream_is_uniform_below_its_modulus(modulus: int) -> None:
-    slots = stream(KEY, 100_000, modulus)
+    slots = key_stream(KEY, 100_000, modulus)
     assert slots.dtype == np.uint64 and slots.shape == (100_000,)
     assert int(slots.max()) < modulus
     if modulus > 16:
@@ -90,23 +98,23 @@ def test_a_stream_is_uniform_below_its_modulus(modulus: int) -> None:
 
 
 def test_a_stream_below_a_small_modulus_has_every_number_equally_often() -> None:
-    counts = np.bincount(stream(KEY, 100_000, 5).astype(int))
+    counts = np.bincount(key_stream(KEY, 100_000, 5).astype(int))
     # Each 20,000 ± 126; a remainder of three bits would give 25,000 of each of 0, 1 and 2.
     assert counts.shape == (5,)
     assert abs(counts - 20_000).max() < 1000
 
 
 def test_a_stream_longer_than_a_chunk_is_one_stream() -> None:
-    long, short = stream(KEY, 3 * 2**15 + 5, BATCHING - 1), stream(KEY, 2**15 + 1, BATCHING - 1)
+    long, short = key_stream(KEY, 3 * 2**15 + 5, BATCHING - 1), key_stream(KEY, 2**15 + 1, BATCHING - 1)
     assert (long[: len(short)] == short).all()
     assert len(np.unique(long)) > len(long) - 3  # of 46 bits: a chunk that came again would halve it
-    assert len(stream(KEY, 0, 5)) == 0
+    assert len(key_stream(KEY, 0, 5)) == 0
 
 
 @pytest.mark.parametrize(("key", "modulus"), [(bytes(31), 5), (KEY, 1), (KEY, 2**63)])
 def test_a_stream_needs_a_valid_key_and_modulus(key: bytes, modulus: int) -> None:
     with pytest.raises(AssertionError):
-        stream(key, 1, modulus)
+        key_stream(key, 1, modulus)
 
 
 @pytest.mark.parametrize("modulus", [2**32, BATCHING, 5])
@@ -127,7 +135,7 @@ def test_masks_of_fewer_sites_do_not_cancel(count: int) -> None:
         for some in combinations(found, size):
             slots = total(list(some), modulus)
             assert looks_uniform(slots, modulus)
-            assert sum(word != 0 for word in slots) > 1980
+            assert sum(slot != 0 for slot in slots) > 1980
 
 
 def test_the_order_of_the_public_keys_does_not_matter() -> None:
@@ -146,10 +154,10 @@ def test_a_mask_by_hand() -> None:
     public_keys = {"b": second.public_keys, "a": first.public_keys}
     secret = first.agree(second.public_keys)
     info = b"wardround-mask-1\x00" + b"\x00\x00\x00\x20" + CONTEXT + b"\x00\x00\x00\x01a" + b"\x00\x00\x00\x01b"
-    expected = stream(hkdf(secret, info), 20, BATCHING)
+    expected = key_stream(hkdf(secret, info), 20, BATCHING)
     plus, minus = masks_of([first, second], public_keys, slots=20, modulus=BATCHING)
     assert (plus == expected).all()
-    assert minus.tolist() == [(BATCHING - word) % BATCHING for word in expected.tolist()]
+    assert minus.tolist() == [(BATCHING - slot) % BATCHING for slot in expected.tolist()]
 
 
 def test_another_context_gives_unrelated_masks() -> None:
@@ -181,18 +189,18 @@ def test_public_keys_under_wrong_names_or_without_the_sites_own_are_refused() ->
         {},
     ):
         with pytest.raises(MessageError) as caught:
-            pairwise(one, wrong, context=CONTEXT, slots=1, modulus=5)
+            pairwise_masks(one, wrong, context=CONTEXT, slots=1, modulus=5)
         assert caught.value.code == "public-keys"
 
 
 def test_the_own_mask_is_determined_by_its_seed() -> None:
     seed = bytes(range(32))
-    expected = stream(hkdf(seed, b"wardround-own-1\x00" + b"\x00\x00\x00\x20" + CONTEXT), 9, BATCHING)
-    assert (own(seed, context=CONTEXT, slots=9, modulus=BATCHING) == expected).all()
-    assert not (own(seed, context=b"d" * 32, slots=9, modulus=BATCHING) == expected).any()
-    assert not (own(new_seed(), context=CONTEXT, slots=9, modulus=BATCHING) == expected).any()
+    expected = key_stream(hkdf(seed, b"wardround-own-1\x00" + b"\x00\x00\x00\x20" + CONTEXT), 9, BATCHING)
+    assert (self_mask(seed, context=CONTEXT, slots=9, modulus=BATCHING) == expected).all()
+    assert not (self_mask(seed, context=b"d" * 32, slots=9, modulus=BATCHING) == expected).any()
+    assert not (self_mask(new_seed(), context=CONTEXT, slots=9, modulus=BATCHING) == expected).any()
     with pytest.raises(MessageError, match=r"^seed"):
-        own(seed[:-1], context=CONTEXT, slots=9, modulus=BATCHING)
+        self_mask(seed[:-1], context=CONTEXT, slots=9, modulus=BATCHING)
 
 
 def test_a_commitment_by_hand() -> None:
@@ -216,8 +224,8 @@ def test_a_commitment_binds_a_site_to_one_seed_in_one_exchange() -> None:
 
 
 def test_a_commitment_is_not_the_key_of_the_mask() -> None:
-    """It is a digest under a label of its own, not a key from which the mask is derived."""
-    assert commitment(KEY, context=CONTEXT, site="h1") != masks.derived(KEY, b"wardround-own-1\x00", CONTEXT).hex()
+    """The commitment is a digest under its own label; it is not the key from which the mask is derived."""
+    assert commitment(KEY, context=CONTEXT, site="h1") != masks.derive_key(KEY, b"wardround-own-1\x00", CONTEXT).hex()
 
 
 def test_seeds_are_fresh() -> None:
@@ -227,8 +235,8 @@ def test_seeds_are_fresh() -> None:
 
 def test_the_kinds_of_mask_do_not_coincide() -> None:
     seed = KEY
-    mine = own(seed, context=CONTEXT, slots=3, modulus=BATCHING)
-    assert not (mine == stream(seed, 3, BATCHING)).any()
+    mine = self_mask(seed, context=CONTEXT, slots=3, modulus=BATCHING)
+    assert not (mine == key_stream(seed, 3, BATCHING)).any()
 
 
 def test_adding_and_subtracting_by_hand() -> None:

@@ -61,7 +61,7 @@ class ChangedClient:
 
 
 class Changed(Mechanism):
-    """A mechanism around any other: it declares what the inner one declares, and changes updates before it."""
+    """A mechanism that wraps another: it declares the same and changes updates before the inner one protects them."""
 
     def __init__(self, inner: Mechanism, change: Callable[[np.ndarray], np.ndarray]) -> None:
         self._inner, self._change = inner, change
@@ -83,18 +83,18 @@ class Changed(Mechanism):
 
 
 class Open(Plain):
-    """Plain aggregation by another name: the smallest mechanism that somebody can add."""
+    """Plain aggregation under another name: the smallest mechanism that can be added."""
 
     name = "open"
 
 
 def shared_after(folder: Path) -> dict[str, list[float]]:
-    """The shared half at the end of a run."""
+    """Return the shared half at the end of a run."""
     return {name: tensor.flatten().tolist() for name, tensor in load_tensors(folder / "shared.safetensors").items()}
 
 
 def register(monkeypatch: pytest.MonkeyPatch, mechanism: Mechanism) -> str:
-    """The one line in the table."""
+    """Add the mechanism to the table."""
     monkeypatch.setitem(MECHANISMS, mechanism.name, mechanism)
     return mechanism.name
 

@@ -79,7 +79,7 @@ def test_clips_of_other_groups_are_refused(clips: dict[str, float]) -> None:
 
 
 def test_the_layout_of_an_update() -> None:
-    """Seven numbers: under masks alone one a slot, two in a standard one, three in a compact one; CKKS packs none."""
+    """Seven numbers: masks alone pack one per slot, `standard` two, `compact` three, and CKKS packs none."""
     exchange = Cohort.of(MASKED).exchange()
     layouts = [mechanism.layout(exchange) for mechanism in (MASKED, SEALED, COMPACT, CKKS)]
     assert [layout.slots for layout in layouts] == [7, 4, 3, 7]

@@ -25,7 +25,7 @@ def one_array(numbers: Sequence[float] | Array, packing: Packing, *, clip: float
 
 
 def added(slots: Sequence[Array], packing: Packing) -> Array:
-    """Added in whole numbers without end, so that nothing of what is tested is used."""
+    """Add with Python integers, so that no tested code is used."""
     columns = zip(*(site.tolist() for site in slots), strict=True)
     return np.array([sum(column) % packing.modulus for column in columns], np.uint64)
 
@@ -152,7 +152,7 @@ def test_non_contiguous_arrays_are_packed_in_reading_order() -> None:
 
 @st.composite
 def cohorts(draw: st.DrawFn) -> tuple[list[Array], list[float], float]:
-    """Updates, their weights, and a clip that some exceed."""
+    """Draw updates, their weights, and a clip that some numbers exceed."""
     sites = draw(st.integers(1, 6))
     numbers = draw(st.integers(1, 7))
     elements = st.floats(-4, 4, width=32)
@@ -202,9 +202,9 @@ def test_the_opened_mean_of_the_remaining_sites_is_near_the_plain_one(
 def test_rounding_of_very_many_sites_in_one_direction_still_fits(packing: Packing, sign: int) -> None:
     sites = packing.most_sites
     largest = packing.scale + sites // 2
-    word = sign * sum(largest * packing.base**field for field in range(packing.fields)) % packing.modulus
+    slot = sign * sum(largest * packing.base**field for field in range(packing.fields)) % packing.modulus
     layout = Layout({"a": (packing.fields,)}, {"a": 1.0}, packing)
-    opened = layout.unpack(np.array([word], np.uint64), share=1.0, sites=sites)["a"]
+    opened = layout.unpack(np.array([slot], np.uint64), share=1.0, sites=sites)["a"]
     assert opened.tolist() == [np.float32(sign * largest / packing.scale)] * packing.fields
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as numpy_strategies
 
 from wardround.errors import FederationError, MessageError
-from wardround.federation.aggregation import Reader, Rows, capped_weights, share_limit
+from wardround.federation.aggregation import Reader, SparseRows, capped_weights, share_limit
 from wardround.federation.federation import Quorum, Reply, Traffic, checked
 from wardround.federation.message import Array, Message, decode, encode, grouped
 from wardround.secure_aggregation.plain import PlainCodec, PlainServer, PlainUpdates, UpdateSum
@@ -29,7 +29,7 @@ def sealed(*numbers: float, weight: float = 1.0) -> Message:
 
 
 def raw(weight: object = 1.0, **arrays: Array) -> Message:
-    """What a site might send that did not use `seal`."""
+    """Return a message that a site might send without `seal`."""
     return Message({"weight": weight}, grouped("update", arrays))  # type: ignore[dict-item]
 
 
@@ -146,7 +146,7 @@ def test_other_names_shapes_and_kinds_are_refused(other: dict[str, Array]) -> No
 
 
 def table(*touched: int, rows: int = 300) -> dict[str, Array]:
-    """A table of which some rows are not zero."""
+    """Return a table with some rows that are not zero."""
     made = np.zeros((rows, 2), np.float32)
     for number, row in enumerate(touched, start=1):
         made[row] = [0.0, number]
@@ -204,7 +204,7 @@ def test_lengths_of_other_arrays_are_refused(lengths: object) -> None:
 
 
 def test_one_bad_update_excludes_one_site() -> None:
-    """How a coordinator asks: check each reply, count the bad one absent, add the others."""
+    """A coordinator checks each reply, counts the bad one as absent, and adds the others."""
     shared = update(0.0, 0.0)
     messages = {
         "h1": sealed(1.0, 2.0),
@@ -303,7 +303,7 @@ def test_another_weight_changes_nothing_else_and_not_its_input() -> None:
 
 
 def test_rows_of_a_table_with_another_weight() -> None:
-    table = {"words": Rows(np.array([3, 700]), np.array([[1.0], [2.0]], np.float32), 1000)}
+    table = {"words": SparseRows(np.array([3, 700]), np.array([[1.0], [2.0]], np.float32), 1000)}
     again = PLAIN.reweigh(PLAIN.seal(table, weight=6.0), 3.0)
     assert again.arrays["rows/words"].tolist() == [3, 700]
     assert again.arrays["update/words"].tolist() == [[3.0], [6.0]]
@@ -316,7 +316,7 @@ def test_rows_of_a_table_with_another_weight() -> None:
     [(1, 0.5, 1.0), (2, 0.5, 1.0), (3, 0.5, 0.5), (3, 0.2, 1 / 3), (4, 0.25, 0.25), (10, 0.05, 0.1), (5, 1.0, 1.0)],
 )
 def test_the_largest_share_by_number_of_sites(sites: int, largest: float, limit: float) -> None:
-    """Of one or two there is none, and less than its part of all no site can be held to."""
+    """There is no limit for one or two sites, and no limit below an equal share."""
     assert share_limit(sites, largest) == limit
 
 
@@ -364,7 +364,7 @@ def test_no_share_exceeds_the_limit_and_no_lighter_site_is_touched(weights: list
 
 
 def test_if_rounding_finds_no_share_all_sites_get_the_smallest_weight(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As with very many sites, each of which may have its part of all and no more."""
+    """This happens with very many sites if the limit is exactly an equal share."""
     monkeypatch.setattr("wardround.federation.aggregation._TINY_SHARE", -1e-3)
     assert capped_weights({"h1": 100.0, "h2": 3.0, "h3": 1.0}, 0.1) == {"h1": 1.0, "h2": 1.0, "h3": 1.0}
 

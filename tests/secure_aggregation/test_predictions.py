@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as numpy_strategies
 
 from wardround.errors import MessageError, TrainingError
-from wardround.federation.aggregation import Reader, Rows
+from wardround.federation.aggregation import Reader, SparseRows
 from wardround.federation.message import Array, Message, decode, encode, grouped
 from wardround.secure_aggregation.plain import PlainCodec, PlainServer
 from wardround.secure_aggregation.predictions import PlainPredictions, Precision, PredictionSum, _digest, check_mean
@@ -44,7 +44,7 @@ def mean(plain: PlainPredictions, *messages: Message) -> dict[str, Array]:
 
 
 def raw(weight: object = 1.0, **arrays: Array) -> Message:
-    """What a site might send that did not use `seal`: `classes_HEAD` are the classes of a head."""
+    """Return a message that a site might send without `seal`; `classes_HEAD` are the classes of a head."""
     update = {name: array for name, array in arrays.items() if not name.startswith("classes_")}
     classes = {name.removeprefix("classes_"): a for name, a in arrays.items() if name.startswith("classes_")}
     named = grouped("update", update) | grouped("classes", classes)
@@ -193,7 +193,7 @@ def test_a_head_without_rows(precision: Precision) -> None:
 def test_row_updates_are_expanded_to_the_whole_table() -> None:
     like = {"relations": np.array([[0.0, 0.0], [2.5, 1.0]], np.float32)}
     plain = door(like, normalised=False)
-    part = Rows(np.array([1]), like["relations"][1:], 2)
+    part = SparseRows(np.array([1]), like["relations"][1:], 2)
     assert mean(plain, plain.seal({"relations": part}, weight=1.0))["relations"].tolist() == [[0, 0], [2.5, 1.0]]
 
 
@@ -458,7 +458,7 @@ def two_heads() -> dict[str, Array]:
 
 
 def arrived(plain: PlainPredictions, data: bytes, like: dict[str, Array]) -> dict[str, Array] | None:
-    """The numbers that a coordinator takes from these bytes, or None where it refuses them."""
+    """Return the numbers that a coordinator reads from these bytes, or None if it refuses them."""
     try:
         message = decode(data)
         plain.check(message, like=like)

@@ -64,7 +64,7 @@ def test_a_round_is_stepped_once_and_none_is_left_out() -> None:
 
 
 def scored(replica: Replica, number: int, *, best: int) -> None:
-    """The round `number` is taken and scored; `best` is the best round before it."""
+    """Step and score round `number`; `best` is the best round before it."""
     replica.step(mean(1.0, 0.0), {}, number=number)
     replica.keep_scored(best)
 

@@ -147,8 +147,8 @@ def without_contribution(message: Message) -> Message:
         "lengths",
         "clipped",
         "more",
-        "no word",
-        "no such word",
+        "no contribution",
+        "an invalid contribution",
         "no exchange",
     ],
 )
@@ -159,10 +159,10 @@ def test_a_submission_altered_in_transit_excludes_one_site(alter: Alter, code: s
     total = cohort.total(exchange, {site: given[site] for site in ("h1", "h2")})
     assert code_of(total.add, "h3", sent(alter(given["h3"].message))) == code
     # The round goes on without it: (1·0.5 + 2·0.5)/3 = 0.5 and (−1 + 2)/3 = 1/3 in the first row.
-    mean = cohort.givers["h1"].open(total.message({}), own=given["h1"].digest)
+    mean = cohort.clients["h1"].open(total.message({}), own=given["h1"].digest)
     assert mean["words"][0] == pytest.approx([0.5, 1 / 3], abs=3 / 2**22)
     total.add("h3", given["h3"].message)  # and, sent whole, it still counts
-    assert cohort.givers["h1"].open(total.message({}), own=given["h1"].digest)["words"][0, 1] == pytest.approx(0.25)
+    assert cohort.clients["h1"].open(total.message({}), own=given["h1"].digest)["words"][0, 1] == pytest.approx(0.25)
 
 
 @EVERY
@@ -185,12 +185,12 @@ def test_a_submission_sealed_for_another_exchange_is_refused(
 ) -> None:
     cohort = Cohort.of(mechanism)
     exchange = cohort.exchange()
-    # A site that signs for whatever it likes: neither giver nor key stands in its way.
+    # A site that signs what it likes: its client and its key prevent nothing.
     other = replace(exchange, **changed)
     free = replace(mechanism, study=other.study)
-    giver = SecureAggregationClient(free, cohort.givers["h3"]._identity, secrets=AnyKey(mechanism, other))
-    public_keys = {site: cohort.givers[site].public_keys for site in other.weights}
-    foreign = giver.seal(UPDATES["h3"], exchange=other, public_keys=public_keys).message
+    client = SecureAggregationClient(free, cohort.clients["h3"]._identity, secrets=AnyKey(mechanism, other))
+    public_keys = {site: cohort.clients[site].public_keys for site in other.weights}
+    foreign = client.seal(UPDATES["h3"], exchange=other, public_keys=public_keys).message
     total = cohort.aggregator.total(exchange, cohort.public_keys(exchange))
     assert code_of(total.add, "h3", sent(foreign)) == "exchange"
     # Passed off as one of this exchange, it is not what the site signed.
@@ -199,7 +199,7 @@ def test_a_submission_sealed_for_another_exchange_is_refused(
 
 
 class AnyKey:
-    """Gives the one secret under whatever epoch and id an exchange asks for."""
+    """Returns the one secret for every requested epoch and id."""
 
     def __init__(self, mechanism: AgreedMechanism, exchange: Exchange) -> None:
         self._mechanism, self._exchange = mechanism, exchange
@@ -244,21 +244,21 @@ def test_a_contribution_signed_over_other_bytes_is_refused() -> None:
     assert code_of(total.add, "h3", replace(first, blobs=second.blobs)) == "altered"
     # Nor does the right digest under a signature of another one.
     digest = Contribution.from_message(first).digest
-    word = replace(Contribution.from_message(second), digest=digest)
-    assert code_of(total.add, "h3", replace(first, blobs=word.to_blobs())) == "signature"
+    contribution = replace(Contribution.from_message(second), digest=digest)
+    assert code_of(total.add, "h3", replace(first, blobs=contribution.to_blobs())) == "signature"
 
 
 def resigned(cohort: Cohort, exchange: Exchange, sealed: Message, **changed: Any) -> Message:
-    """What h3 gave, under a contribution that it signed itself and that says something else."""
-    word = Contribution.from_message(sealed)
-    said = {"tag": word.tag, "commitment": word.commitment} | changed
-    signed = contribute(cohort.givers["h3"]._identity, exchange, word.digest, **said)
+    """Return the submission of h3 under another contribution that h3 signed itself."""
+    contribution = Contribution.from_message(sealed)
+    said = {"tag": contribution.tag, "commitment": contribution.commitment} | changed
+    signed = contribute(cohort.clients["h3"]._identity, exchange, contribution.digest, **said)
     return replace(sealed, blobs=signed.to_blobs())
 
 
 @EVERY
 def test_a_contribution_with_a_tag_of_another_scheme_is_refused(mechanism: AgreedMechanism) -> None:
-    """Tags that nobody can check would spoil the sum of all."""
+    """A tag that cannot be checked would spoil the sum."""
     cohort = Cohort.of(mechanism)
     exchange = cohort.exchange()
     sealed = cohort.seal(exchange)["h3"].message
@@ -301,9 +301,11 @@ def test_a_changed_contribution_is_refused_by_its_signature(tag: bool, commitmen
     exchange = cohort.exchange()
     given = cohort.seal(exchange)
     total = cohort.aggregator.total(exchange, cohort.public_keys(exchange))
-    word, other = (Contribution.from_message(given[site].message) for site in ("h3", "h2"))
+    contribution, other = (Contribution.from_message(given[site].message) for site in ("h3", "h2"))
     forged = replace(
-        word, tag=other.tag if tag else word.tag, commitment=other.commitment if commitment else word.commitment
+        contribution,
+        tag=other.tag if tag else contribution.tag,
+        commitment=other.commitment if commitment else contribution.commitment,
     )
     assert code_of(total.add, "h3", replace(given["h3"].message, blobs=forged.to_blobs())) == "signature"
 
@@ -323,7 +325,7 @@ def test_among_hospitals_uncertified_public_keys_are_refused(certified: dict[str
     given, public_keys = cohort.seal(exchange), cohort.public_keys(exchange)
     assert cohort.opened(exchange, given)["words"][0, 0] == pytest.approx(0.5)
     bare = SecureAggregationClient(
-        cohort.mechanism, Identity.new("h3", None), secrets=cohort.givers["h3"]._secrets, certifier=certified["h3"]
+        cohort.mechanism, Identity.new("h3", None), secrets=cohort.clients["h3"]._secrets, certifier=certified["h3"]
     )
     total = cohort.aggregator.total(exchange, {**public_keys, "h3": bare.public_keys})
     sealed = bare.seal(UPDATES["h3"], exchange=exchange, public_keys={**public_keys, "h3": bare.public_keys})
@@ -347,7 +349,9 @@ def test_the_message_to_the_sites_has_the_sum_the_list_and_the_seeds(mechanism: 
     assert message.value("round", int) == 3
     assert Exchange.from_values(message.value("exchange", dict)) == exchange
     transcript = Transcript.from_message(message)
-    assert {word.site: word.digest for word in transcript.contributions} == {s: g.digest for s, g in given.items()}
+    assert {contribution.site: contribution.digest for contribution in transcript.contributions} == {
+        s: g.digest for s, g in given.items()
+    }
     assert {name for name in message.blobs if name != "transcript"} == {f"seed/{site}" for site in seeds}
 
 
@@ -357,8 +361,10 @@ def test_exactly_the_seeds_of_all_sites_are_needed() -> None:
     slots = np.zeros(3, np.uint64)
     for wrong in ({}, {"h1": seeds["h1"]}, {**seeds, "h4": seeds["h1"]}, {**seeds, "h3": b"short"}):
         assert code_of(remove_self_masks, slots, exchange, wrong, 2**32) == "seed"
-    total = sum(masks.own(seeds[s], context=exchange.context, slots=3, modulus=2**32).astype(object) for s in seeds)
-    summed = np.array([int(word) % 2**32 for word in total], np.uint64)  # type: ignore[union-attr]
+    total = sum(
+        masks.self_mask(seeds[s], context=exchange.context, slots=3, modulus=2**32).astype(object) for s in seeds
+    )
+    summed = np.array([int(slot) % 2**32 for slot in total], np.uint64)  # type: ignore[union-attr]
     remove_self_masks(summed, exchange, seeds, 2**32)
     assert summed.tolist() == [0, 0, 0]
 
@@ -372,7 +378,7 @@ def test_the_server_cannot_open_a_sealed_sum() -> None:
 
 @pytest.mark.parametrize("mechanism", [SEALED, COMPACT, BOTH, CKKS], ids=named)
 def test_no_object_of_the_server_refers_to_the_secret(mechanism: AgreedMechanism) -> None:
-    """Built from what a file of public parameters says, as at a coordinator of its own."""
+    """The server is built from a file of public parameters, as at a networked coordinator."""
     secret = secret_of(mechanism.key_scheme)
     imported = secret.public(STUDY).to_json()
     aggregator = SecureAggregationServer(mechanism, parameters=partial(PublicParameters.from_json, imported))

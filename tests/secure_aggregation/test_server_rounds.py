@@ -51,7 +51,7 @@ def exchange_in(message: Message) -> Exchange:
 
 
 def steps(consortium: Consortium) -> list[str]:
-    """What was asked, each step once for all the sites it was asked of."""
+    """Return the requested steps, each once for all sites."""
     found = [step for step, _, _, _ in consortium.passed]
     return [step for place, step in enumerate(found) if place == 0 or found[place - 1] != step]
 
@@ -242,7 +242,7 @@ def cut(message: Message) -> Message:
 BAD: Mapping[str, tuple[Callable[[Message], Message], str]] = {
     "one bit": (flip, "altered"),
     "cut short": (cut, "altered"),
-    "no word": (lambda message: replace(message, blobs={}), "contribution"),
+    "no contribution": (lambda message: replace(message, blobs={}), "contribution"),
     "nothing": (lambda message: Message(), "value-missing"),
     "clipped": (lambda message: replace(message, values={**message.values, "clipped": -1}), "value"),
 }
@@ -326,7 +326,7 @@ READY: Mapping[str, tuple[Callable[[Message], Message], str]] = {
 def test_a_site_without_a_usable_update_is_absent_before_the_submit_phase(
     mechanism: AgreedMechanism, bad: str, tmp_path: Path
 ) -> None:
-    """One of them must not keep the others from giving, nor the study from going on."""
+    """One site must not prevent the others from submitting, nor stop the study."""
     change, code = READY[bad]
     consortium = Consortium(tmp_path, mechanism)
     consortium.meddle = changing("h4", "train", change)
@@ -358,7 +358,7 @@ def test_an_invalid_seed_makes_the_sum_unopenable(mechanism: AgreedMechanism, se
 
 @UNDER_MASKS
 def test_a_wrong_seed_fails_the_round_and_not_the_study(mechanism: AgreedMechanism, tmp_path: Path) -> None:
-    """The site that reveals it is known by its commitment, and the round is tried again without it."""
+    """The commitment identifies the site, and the round is tried again without it."""
     consortium = Consortium(tmp_path, mechanism)
     consortium.meddle = changing("h2", "unmask", lambda message: Message({}, {}, {"seed": masks.new_seed()}))
     with pytest.raises(FederationError, match=r"h2 sent another seed.*it is excluded from the study"):
@@ -376,7 +376,7 @@ def test_a_wrong_seed_fails_the_round_and_not_the_study(mechanism: AgreedMechani
 def test_a_clip_is_learned_in_the_first_round_with_a_margin_and_stays(
     mechanism: AgreedMechanism, tmp_path: Path
 ) -> None:
-    """The largest number of round 1 is h4's 0.4; twice that is 0.8, whatever later rounds bring."""
+    """The largest number of round 1 is 0.4, at h4, so the clip stays twice that in later rounds: 0.8."""
     consortium = Consortium(tmp_path, mechanism, updates=lambda site, number: 0.1 * int(site[1:]) * number)
     records = consortium.run(3)
     learned = [exchange_in(question).clips["layer"] for question in consortium.questions("submit")]
@@ -523,7 +523,7 @@ def opened_by_force(
 
 
 def assert_noise(slots: Any, mechanism: AgreedMechanism) -> None:
-    """Spread over the whole ring, not within the clip."""
+    """Check that the numbers are spread over the whole ring, not within the clip."""
     assert len(np.unique(slots)) == len(slots)  # all numbers of an update were alike
     modulus = mechanism.codec.ring
     halves = np.histogram(slots.astype(np.float64), bins=2, range=(0, modulus))[0]
@@ -532,7 +532,7 @@ def assert_noise(slots: Any, mechanism: AgreedMechanism) -> None:
 
 @UNDER_MASKS
 def test_the_complete_sum_is_not_noise(mechanism: AgreedMechanism, tmp_path: Path) -> None:
-    """That the test above can fail."""
+    """The test above can fail."""
     consortium = Consortium(tmp_path, mechanism)
     consortium.run()
     (exchange,) = (exchange_in(question) for question in consortium.questions("submit"))
@@ -545,7 +545,7 @@ def test_the_complete_sum_is_not_noise(mechanism: AgreedMechanism, tmp_path: Pat
 
 
 def restarting(consortium: Consortium, site: SiteId, before: str) -> Meddle:
-    """The site's process dies and comes back before it is asked a step, once."""
+    """Restart the site's process once, before a given step."""
     left = [True]
 
     def meddle(asked: SiteId, step: str, message: Message, go: Go) -> Message:
@@ -560,7 +560,7 @@ def restarting(consortium: Consortium, site: SiteId, before: str) -> Meddle:
 
 @ALL
 def test_a_site_that_restarts_between_train_and_submit_is_left_out(mechanism: AgreedMechanism, tmp_path: Path) -> None:
-    """Its public keys belonged to the process that died: nobody else knows the new ones."""
+    """The announced public keys belonged to the process that ended; no other site knows the new ones."""
     consortium = Consortium(tmp_path, mechanism)
     consortium.run()
     consortium.meddle = restarting(consortium, "h2", "submit")
@@ -600,7 +600,7 @@ def test_a_site_that_restarts_between_submit_and_open_still_knows_its_submission
 
 
 def test_an_error_that_is_not_a_refusal_is_not_hidden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A mistake of our own is no failed round."""
+    """A programming error is not a failed round."""
     consortium = Consortium(tmp_path, MASKED)
 
     def broken(*slots: Any, **named: Any) -> Any:

@@ -13,14 +13,14 @@ from tests.algorithms.wards import BOTH, MASKED, RETURNED, SEALED, WIDTH, whole
 from tests.secure_aggregation.cohort import STUDY, Keys, code_of, named, packing_of, secret_of
 
 from wardround.errors import RefusedSumError
-from wardround.federation.aggregation import Rows
+from wardround.federation.aggregation import SparseRows
 from wardround.federation.message import Array, Message
 from wardround.secure_aggregation.client import SecureAggregationClient
 from wardround.secure_aggregation.exchange import Exchange
 from wardround.secure_aggregation.identities import Identity
 from wardround.secure_aggregation.mechanisms import AgreedMechanism
 from wardround.secure_aggregation.server import SecureAggregationServer
-from wardround.secure_aggregation.submission import Record, Submission
+from wardround.secure_aggregation.submission import Submission, SubmissionRecord
 
 ALL = pytest.mark.parametrize("mechanism", [MASKED, SEALED, BOTH, RETURNED], ids=named)
 ONCE = pytest.mark.parametrize("mechanism", [MASKED, BOTH, RETURNED], ids=named)
@@ -29,7 +29,7 @@ CLIPS = {"layer": 1.0}
 
 
 class Place:
-    """A site called h1 that gives, and two that only have keys."""
+    """A site h1 that submits, and two sites that only have keys."""
 
     def __init__(self, folder: Path, mechanism: AgreedMechanism, *, clips: Any = None, feedback: bool = False) -> None:
         self.folder, self.mechanism = folder, mechanism
@@ -39,10 +39,10 @@ class Place:
         self.submission = self.opened()
 
     def opened(self) -> Submission:
-        """As a new process has it."""
-        return Submission(self.giver("h1"), self.folder, clips=self._clips, feedback=self._feedback)
+        """Return the submission as a new process opens it."""
+        return Submission(self.client("h1"), self.folder, clips=self._clips, feedback=self._feedback)
 
-    def giver(self, site: str) -> SecureAggregationClient:
+    def client(self, site: str) -> SecureAggregationClient:
         return SecureAggregationClient(self.mechanism, self.identities[site], secrets=self.secrets)
 
     def exchange(self, **changed: Any) -> Exchange:
@@ -77,7 +77,7 @@ class Place:
 
 
 def round_of(place: Place, number: int, update: dict[str, Array] | None = None) -> Exchange:
-    """A round as far as the site sees it: held, given, and revealed where there is a mask of its own."""
+    """Run a round at the site: announce, submit and, if it has its own mask, unmask."""
     place.hold(update, number=number)
     exchange = place.exchange(round=number)
     place.submit(exchange, number=number)
@@ -111,7 +111,7 @@ def test_largest_numbers_are_announced_only_while_clips_are_learned(tmp_path: Pa
 def test_rows_are_held_as_the_whole_table(tmp_path: Path) -> None:
     mechanism = replace(MASKED, shapes={"w": (4, 2)})
     place = Place(tmp_path, mechanism)
-    table = Rows(np.array([1, 3]), np.ones((2, 2), np.float32), 4)
+    table = SparseRows(np.array([1, 3]), np.ones((2, 2), np.float32), 4)
     place.submission.announce({"w": table}, weight=3.0, values={})
     held = place.submission.state()["update/w"]
     assert held.tolist() == [[0, 0], [1, 1], [0, 0], [1, 1]]
@@ -202,7 +202,7 @@ def test_a_site_submits_once_to_an_exchange(mechanism: AgreedMechanism, tmp_path
 
 @ONCE
 def test_a_site_does_not_submit_to_an_exchange_of_an_old_round(mechanism: AgreedMechanism, tmp_path: Path) -> None:
-    """Put back two rounds, the site draws anew; under the old exchange the same masks would lie over both draws."""
+    """Restored by two rounds, the site draws again; under the old exchange both draws would have the same masks."""
     place = Place(tmp_path, mechanism)
     old = round_of(place, 1)
     round_of(place, 2)
@@ -235,7 +235,7 @@ def test_a_lasting_site_forces_the_record_and_its_name_to_disk(tmp_path: Path, m
     place.hold()
     place.submit()
     assert forced == []
-    place.submission = Submission(place.giver("h1"), tmp_path / "site", clips={}, lasting=True)
+    place.submission = Submission(place.client("h1"), tmp_path / "site", clips={}, durable=True)
     place.hold()
     place.submit()
     assert forced == ["submissions.json.partial", "site"]
@@ -304,7 +304,7 @@ def test_a_repeated_round_that_was_unmasked_counts_a_redraw(mechanism: AgreedMec
 
 @ONCE
 def test_a_later_round_from_an_old_state_counts_a_redraw_too(mechanism: AgreedMechanism, tmp_path: Path) -> None:
-    """Put back to before round 1 and asked for round 2 at once: its batches would be those of round 1."""
+    """The site is restored to the state before round 1 and asked for round 2: its batches would be those of round 1."""
     place = Place(tmp_path, mechanism)
     round_of(place, 1)
     place.submission.begin(2, after=0)
@@ -319,7 +319,7 @@ def test_a_later_round_from_an_old_state_counts_a_redraw_too(mechanism: AgreedMe
 def test_repeating_a_round_does_not_allow_submitting_updates_of_earlier_rounds(
     mechanism: AgreedMechanism, tmp_path: Path
 ) -> None:
-    """Put back to round 1, whose update lies in that state, the site is asked for round 2 in a way that fails."""
+    """The site is restored to round 1, whose update is in that state, and a request for round 2 fails."""
     place = Place(tmp_path, mechanism)
     round_of(place, 1)
     state = {name: tensor.clone() for name, tensor in place.submission.state().items()}
@@ -333,7 +333,7 @@ def test_repeating_a_round_does_not_allow_submitting_updates_of_earlier_rounds(
 
 
 def units(mechanism: AgreedMechanism, count: float) -> float:
-    """So many of the units in which h1 rounds: clip over scale and share."""
+    """Return an update of this many rounding units of h1: clip / (scale · share)."""
     return count / (packing_of(mechanism).scale * (3 / 8))
 
 
@@ -361,7 +361,7 @@ def test_the_residue_is_added_to_the_next_update_once_the_update_was_used(
 
 
 def used(place: Place, exchange: Exchange, given: Message) -> dict[str, Array] | None:
-    """The update went into a mean, as far as the site can see: revealed, opened, or both."""
+    """Unmask the update, open its mean, or both, as the mechanism requires."""
     seed = place.unmask(exchange) if place.mechanism.needs_every_participant else b""
     if not place.mechanism.is_sealed:
         return None
@@ -369,7 +369,7 @@ def used(place: Place, exchange: Exchange, given: Message) -> dict[str, Array] |
 
 
 def summed(place: Place, exchange: Exchange, given: Message, seed: bytes) -> Message:
-    """The sum of what h1 gave and of the two others' zeros."""
+    """Return the sum of the submission of h1 and zeros of the two other sites."""
     public_keys = {site: identity.public_keys.to_bytes() for site, identity in place.identities.items()}
     secret = secret_of(place.mechanism.key_scheme)
     total = SecureAggregationServer(place.mechanism, parameters=lambda: secret.public(STUDY)).total(
@@ -378,7 +378,7 @@ def summed(place: Place, exchange: Exchange, given: Message, seed: bytes) -> Mes
     total.add("h1", given)
     seeds = {"h1": seed}
     for site in ("h2", "h3"):
-        other = place.giver(site).seal(whole(0.0), exchange=exchange, public_keys=public_keys)
+        other = place.client(site).seal(whole(0.0), exchange=exchange, public_keys=public_keys)
         total.add(site, other.message)
         seeds[site] = other.seed
     return total.message(seeds if place.mechanism.needs_every_participant else {})
@@ -447,7 +447,7 @@ def test_a_site_continues_from_its_state(mechanism: AgreedMechanism, tmp_path: P
 
 @ALL
 def test_changes_of_the_state_are_counted(mechanism: AgreedMechanism, tmp_path: Path) -> None:
-    """Clips once learned, and what rounding took: both would be lost with the process."""
+    """Learned clips and the residue of rounding are counted; otherwise they would be lost with the process."""
     place = Place(tmp_path, mechanism, clips=CLIPS, feedback=True)
     seen = [place.submission.changes]
     for number in (1, 2):
@@ -462,14 +462,14 @@ def test_changes_of_the_state_are_counted(mechanism: AgreedMechanism, tmp_path: 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", "{}", '{"round": 1}', '{"nonces": [], "more": 1}'])
 def test_a_damaged_record_is_refused(content: str, tmp_path: Path) -> None:
-    """Without it the site could give what it must not."""
+    """Without the record, the site could submit an unmasked update again."""
     place = Place(tmp_path, MASKED)
     (tmp_path / "submissions.json").write_text(content)
     assert code_of(place.opened) == "state"
 
 
 def test_a_fresh_site_has_no_submission(tmp_path: Path) -> None:
-    assert Place(tmp_path, MASKED).submission.record == Record()
+    assert Place(tmp_path, MASKED).submission.record == SubmissionRecord()
 
 
 @ALL

@@ -24,22 +24,22 @@ OTHERS = NAMES[:1] + NAMES[2:]  # than hillside
 
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory: pytest.TempPathFactory) -> tuple[Hospitals, list[float]]:
-    """Four rounds of the same study without protection."""
+    """Run four rounds of the same study without protection."""
     hospitals = Hospitals(tmp_path_factory.mktemp("plain"), "plain")
     return hospitals, [record.loss for record in hospitals.run(4)]
 
 
 def test_a_site_has_only_the_steps_of_its_mechanism(tmp_path: Path) -> None:
-    giving, copying = {"submit", "unmask"}, {"open_sum", "share_copy", "load_copy"}
+    submit_steps, copy_steps = {"submit", "unmask"}, {"open_sum", "share_copy", "load_copy"}
     known = {}
     for mechanism in ("plain", *MECHANISMS):
         hospital = Hospitals(tmp_path / mechanism, mechanism).sites["harbour"]
-        known[mechanism] = (giving | copying) & hospital.steps.keys()
+        known[mechanism] = (submit_steps | copy_steps) & hospital.steps.keys()
     assert known == {
         "plain": set(),
-        "masked": giving,
-        "sealed": giving | copying,
-        "sealed+masked": giving | copying,
+        "masked": submit_steps,
+        "sealed": submit_steps | copy_steps,
+        "sealed+masked": submit_steps | copy_steps,
     }
 
 
@@ -93,7 +93,7 @@ def test_nothing_is_submitted_before_training(mechanism: str, tmp_path: Path) ->
 
 
 def trained(hospitals: Hospitals, number: int) -> dict[SiteId, bytes]:
-    """What the sites hold after they were asked to train."""
+    """Return the updates that the sites hold after training."""
     for answer in hospitals.ask("gradient", hospitals.train(number)).values():
         assert isinstance(answer, Message)
     return {name: hospitals.held(name) for name in NAMES}
@@ -228,7 +228,7 @@ def test_a_copy_that_differs_is_replaced_permanently(mechanism: str, tmp_path: P
 
 
 def with_a_twist(hospitals: Hospitals, name: SiteId) -> None:
-    """As another processor might reckon."""
+    """Change the last bits, as another processor might compute them."""
     next(iter(hospitals.shared(name).values())).view(-1)[0] += 1e-6
 
 
@@ -259,7 +259,7 @@ def test_only_a_copy_made_by_a_site_is_loaded(mechanism: str, tmp_path: Path) ->
 
 
 def restarting(hospitals: Hospitals, name: SiteId, before: str) -> Callable[[SiteId, str, Message, Go], Message]:
-    """The site's process dies and comes back before it is asked a step, once."""
+    """Restart the site's process once, before a given step."""
     left = [True]
 
     def meddle(site: SiteId, step: str, message: Message, go: Go) -> Message:
@@ -296,7 +296,7 @@ def test_a_site_that_restarts_within_a_round_does_not_stop_the_round(
 
 @ALL
 def test_a_site_that_restarts_after_a_round_has_lost_nothing(mechanism: str, tmp_path: Path) -> None:
-    """Neither clips nor what rounding took: both are of the round that is over."""
+    """Neither the clips nor the residue are lost: both belong to the finished round."""
     hospitals = Hospitals(tmp_path, mechanism)
     hospitals.run()
     before = {name: tensor.clone() for name, tensor in hospitals.sites["hillside"].state().items()}
@@ -309,7 +309,7 @@ def test_a_site_that_restarts_after_a_round_has_lost_nothing(mechanism: str, tmp
 
 @AT_SITES
 def test_the_shared_half_of_the_best_round_survives_a_restart(mechanism: str, tmp_path: Path) -> None:
-    """Also where the site itself scored no better than before."""
+    """This holds even if the site's own score did not improve."""
     hospitals = Hospitals(tmp_path, mechanism)
     hospitals.run()
     for name in NAMES:

@@ -82,10 +82,10 @@ def test_a_digest_survives_encoding_and_any_order(message: Message) -> None:
     digest = sealed_digest(message)
     assert sealed_digest(decode(encode(message))) == digest
     assert sealed_digest(Message(turned(message.values), turned(message.arrays), turned(message.blobs))) == digest
-    word = Contribution("h1", digest, bytes(64), TAG, COMMITMENT)
-    both = decode(encode(Message(message.values, message.arrays, {**message.blobs, **word.to_blobs()})))
+    contribution = Contribution("h1", digest, bytes(64), TAG, COMMITMENT)
+    both = decode(encode(Message(message.values, message.arrays, {**message.blobs, **contribution.to_blobs()})))
     assert sealed_digest(both) == digest
-    assert Contribution.from_message(both) == word
+    assert Contribution.from_message(both) == contribution
 
 
 def test_every_part_of_a_submission_changes_the_digest() -> None:
@@ -153,7 +153,7 @@ def refusal(
     round: int = 3,
     certifier: Certifier | None = None,
 ) -> str:
-    """What is said against it; the code is always the same."""
+    """Return the reason of a refusal, empty if there is none; check its code, which is always the same."""
     try:
         transcript.check(minimum=minimum, me=me, own=own, study=study, round=round, certifier=certifier)
     except MessageError as error:
@@ -163,21 +163,23 @@ def refusal(
 
 
 def test_a_contribution_holds_for_its_exchange_and_site(identities: dict[str, Identity]) -> None:
-    word, keys = contribute(identities["h1"], EXCHANGE, GIVEN["h1"]), identities["h1"].public_keys
-    check_contribution(word, EXCHANGE, keys)
+    contribution, keys = contribute(identities["h1"], EXCHANGE, GIVEN["h1"]), identities["h1"].public_keys
+    check_contribution(contribution, EXCHANGE, keys)
     repeated = replace(EXCHANGE, nonce=Exchange.new_nonce())
-    assert code_of(check_contribution, word, repeated, keys) == "signature"
-    assert code_of(check_contribution, replace(word, digest=GIVEN["h2"]), EXCHANGE, keys) == "signature"
-    assert code_of(check_contribution, replace(word, signature=bytes(64)), EXCHANGE, keys) == "signature"
-    assert code_of(check_contribution, word, EXCHANGE, identities["h2"].public_keys) == "contribution"
+    assert code_of(check_contribution, contribution, repeated, keys) == "signature"
+    assert code_of(check_contribution, replace(contribution, digest=GIVEN["h2"]), EXCHANGE, keys) == "signature"
+    assert code_of(check_contribution, replace(contribution, signature=bytes(64)), EXCHANGE, keys) == "signature"
+    assert code_of(check_contribution, contribution, EXCHANGE, identities["h2"].public_keys) == "contribution"
     # Under another name, by public keys with the same signing key: the name is signed too.
-    assert code_of(check_contribution, replace(word, site="h2"), EXCHANGE, replace(keys, name="h2")) == "signature"
+    assert (
+        code_of(check_contribution, replace(contribution, site="h2"), EXCHANGE, replace(keys, name="h2")) == "signature"
+    )
     without = replace(EXCHANGE, weights={"h2": 1.0})
-    assert code_of(check_contribution, word, without, keys) == "contribution"
+    assert code_of(check_contribution, contribution, without, keys) == "contribution"
 
 
 def test_what_a_contribution_signs_by_hand(identities: dict[str, Identity]) -> None:
-    """Context, digest, the tag and the commitment each after its length, and the name."""
+    """The signature covers context, digest, tag and commitment (each after its length), and the name."""
     digest, keys = bytes.fromhex(GIVEN["h1"]), identities["h1"].public_keys
     key = Ed25519PublicKey.from_public_bytes(keys.signing)
     numbers = b"".join(number.to_bytes(8, "big") for number in TAG)
@@ -187,9 +189,9 @@ def test_what_a_contribution_signs_by_hand(identities: dict[str, Identity]) -> N
         ((), COMMITMENT, b"\x00\x20" + bytes.fromhex(COMMITMENT)),
         ((), "", b"\x00\x00"),
     ):
-        word = contribute(identities["h1"], EXCHANGE, GIVEN["h1"], tag=tag, commitment=commitment)
-        key.verify(word.signature, b"wardround-contribution-2\x00" + EXCHANGE.context + digest + middle + b"h1")
-        check_contribution(word, EXCHANGE, keys)
+        contribution = contribute(identities["h1"], EXCHANGE, GIVEN["h1"], tag=tag, commitment=commitment)
+        key.verify(contribution.signature, b"wardround-contribution-2\x00" + EXCHANGE.context + digest + middle + b"h1")
+        check_contribution(contribution, EXCHANGE, keys)
 
 
 @pytest.mark.parametrize(
@@ -208,10 +210,13 @@ def test_what_a_contribution_signs_by_hand(identities: dict[str, Identity]) -> N
     ids=str,
 )
 def test_tag_and_commitment_are_signed(changed: dict[str, Any], identities: dict[str, Identity]) -> None:
-    word = contribute(identities["h1"], EXCHANGE, GIVEN["h1"], tag=TAG, commitment=COMMITMENT)
-    assert (word.tag, word.commitment) == (TAG, COMMITMENT)
-    check_contribution(word, EXCHANGE, identities["h1"].public_keys)
-    assert code_of(check_contribution, replace(word, **changed), EXCHANGE, identities["h1"].public_keys) == "signature"
+    contribution = contribute(identities["h1"], EXCHANGE, GIVEN["h1"], tag=TAG, commitment=COMMITMENT)
+    assert (contribution.tag, contribution.commitment) == (TAG, COMMITMENT)
+    check_contribution(contribution, EXCHANGE, identities["h1"].public_keys)
+    assert (
+        code_of(check_contribution, replace(contribution, **changed), EXCHANGE, identities["h1"].public_keys)
+        == "signature"
+    )
 
 
 def test_a_changed_tag_or_commitment_invalidates_a_transcript(transcript: Transcript) -> None:
@@ -224,18 +229,18 @@ def test_a_changed_tag_or_commitment_invalidates_a_transcript(transcript: Transc
 
 
 def test_a_seed_is_checked_against_the_commitment(identities: dict[str, Identity]) -> None:
-    word = contribute(identities["h1"], EXCHANGE, GIVEN["h1"], tag=TAG, commitment=COMMITMENT)
-    check_seed(word, EXCHANGE, SEED)
+    contribution = contribute(identities["h1"], EXCHANGE, GIVEN["h1"], tag=TAG, commitment=COMMITMENT)
+    check_seed(contribution, EXCHANGE, SEED)
     other = masks.new_seed()
     for wrong in (other, SEED[:-1], SEED + b"\x00", SEED[::-1], b""):
         with pytest.raises(MessageError, match="h1: sent another seed than it committed to") as refused:
-            check_seed(word, EXCHANGE, wrong)
+            check_seed(contribution, EXCHANGE, wrong)
         assert refused.value.code == "seed"
         assert not wrong or wrong.hex() not in str(refused.value)
     # Nor in another exchange, nor as another site's, nor where a site committed to nothing.
-    assert code_of(check_seed, word, replace(EXCHANGE, nonce="0" * 32), SEED) == "seed"
-    assert code_of(check_seed, replace(word, site="h2"), EXCHANGE, SEED) == "seed"
-    assert code_of(check_seed, replace(word, commitment=""), EXCHANGE, b"") == "seed"
+    assert code_of(check_seed, contribution, replace(EXCHANGE, nonce="0" * 32), SEED) == "seed"
+    assert code_of(check_seed, replace(contribution, site="h2"), EXCHANGE, SEED) == "seed"
+    assert code_of(check_seed, replace(contribution, commitment=""), EXCHANGE, b"") == "seed"
 
 
 def test_a_site_outside_the_exchange_cannot_contribute(identities: dict[str, Identity]) -> None:
@@ -377,7 +382,7 @@ def test_missing_public_keys_or_those_of_another_site_are_refused(
 
 
 class Vouching:
-    """A certifier by one secret; stands for a root of trust."""
+    """A certifier with one secret, in place of a root of trust."""
 
     def __init__(self, name: str, secret: bytes = b"root") -> None:
         self.certificate = name.encode()
@@ -442,7 +447,7 @@ def test_invalid_transcripts_are_refused(transcript: Transcript) -> None:
 @settings(max_examples=300, deadline=None)
 @given(share=st.floats(0, 1, exclude_max=True), bit=st.integers(0, 7))
 def test_one_changed_bit_is_refused(certified: Transcript, share: float, bit: int) -> None:
-    """Wherever it is: in the exchange, public keys, a digest or a signature."""
+    """The flipped bit may be in the exchange, the public keys, a digest or a signature."""
     blob = bytearray(certified.to_blobs()["transcript"])
     blob[int(share * len(blob))] ^= 1 << bit
     try:

@@ -29,9 +29,9 @@ BLOCKS = 7
 HEAD, NUMBERS = 123, 4096 * 8  # bytes of a fresh block
 
 
-def sealed(word: int, blocks: int = BLOCKS, parameters: BfvParameters = STANDARD) -> Ciphertexts:
-    """The same slot everywhere in a block, and 1000 more than in the block before."""
-    slots = word + 1000 * np.arange(blocks, dtype=np.uint64).repeat(parameters.block)
+def sealed(slot: int, blocks: int = BLOCKS, parameters: BfvParameters = STANDARD) -> Ciphertexts:
+    """All slots of a block are equal, and 1000 more than those of the previous block."""
+    slots = slot + 1000 * np.arange(blocks, dtype=np.uint64).repeat(parameters.block)
     sealer, weights = Sealer(parameters, SECRETS[parameters.name]), np.ones(blocks, np.uint64)
     return sealer.seal(slots, weights).ciphertexts
 
@@ -56,13 +56,13 @@ def altered(ciphertexts: Ciphertexts, at: int, new: bytes) -> Ciphertexts:
 
 
 def pids(workers: WorkerPool) -> list[int]:
-    """Of the processes that run."""
+    """Return the ids of the running processes."""
     processes = [worker.process._process for worker in workers.all]
     return [process.pid for process in processes if process is not None]
 
 
 def is_gone(pid: int) -> bool:
-    """Whether a process ended and was waited for."""
+    """Return whether a process has ended and was waited for."""
     return not Path(f"/proc/{pid}").exists()
 
 
@@ -81,7 +81,7 @@ def two() -> Iterator[WorkerPool]:
 
 @pytest.fixture
 def own() -> Iterator[WorkerPool]:
-    """One worker, of one test alone."""
+    """Return one worker for a single test."""
     workers = WorkerPool(1)
     yield workers
     workers.close()
@@ -89,7 +89,7 @@ def own() -> Iterator[WorkerPool]:
 
 @pytest.fixture
 def shared(monkeypatch: pytest.MonkeyPatch) -> Iterator[WorkerPool]:
-    """What `running_sum` divides a sum among, on a machine with two cores; two blocks are worth it."""
+    """Simulate two cores, and let `running_sum` divide a sum of two blocks."""
     monkeypatch.setattr(module, "_FEWEST_BLOCKS", 2)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
     module._shared_workers.cache_clear()
@@ -101,7 +101,7 @@ def shared(monkeypatch: pytest.MonkeyPatch) -> Iterator[WorkerPool]:
 
 @pytest.mark.parametrize("parameters", [STANDARD, COMPACT], ids=lambda parameters: parameters.name)
 def test_a_divided_sum_equals_the_undivided_sum(two: WorkerPool, parameters: BfvParameters) -> None:
-    sites = [sealed(word, 3, parameters) for word in (1, 20, 300)]
+    sites = [sealed(slot, 3, parameters) for slot in (1, 20, 300)]
     total = added(DividedSum(parameters, 3, two), *sites)
     assert same(total, added(BfvSum(parameters), *sites))
     slots = Opener(parameters, SECRETS[parameters.name]).open(total, 3 * 4096)
@@ -363,7 +363,7 @@ def buffer(own: WorkerPool) -> module._SharedBuffer:
 
 
 def begun(buffer: module._SharedBuffer) -> ChunkSums:
-    """A worker's end, here, with a sum that is called 7."""
+    """Begin sum 7 at a worker's end in this process."""
     chunks = ChunkSums()
     said = json.dumps({"packing": "standard", "buffer": buffer.path}).encode()
     assert chunks.answer_bytes("begin", 7, said) == b""

@@ -74,7 +74,7 @@ class Lasting(InProcessFederation):
             folder = RunFolder(self._path).site(name)
             found = load_notes(name, self._study.sites[name], seed=self._study.study.seed)
             self.opened[name] = open_site(
-                self._study, name, found, folder=folder, device=CPU, lasting=True, party_keys=self.protection
+                self._study, name, found, folder=folder, device=CPU, durable=True, party_keys=self.protection
             )
         return self.opened[name]
 

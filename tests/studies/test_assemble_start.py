@@ -211,7 +211,7 @@ def test_the_start_is_counted_and_answered_through_the_ledger(tmp_path: Path) ->
     protection = Lasting(kit, tmp_path / "nobody").protection
     federation = InProcessFederation(
         tuple(kit.sites),
-        lambda name: open_here(kit, name, places.site(name), device=CPU, lasting=True, party_keys=protection),
+        lambda name: open_here(kit, name, places.site(name), device=CPU, durable=True, party_keys=protection),
     )
     outcome = StudyRun(study, federation, places, engine=ENGINE, watcher=Onlooker(), party_keys=protection).run()
     federation.close()

@@ -44,7 +44,7 @@ from wardround.tasks import relations
 from wardround.tasks.task import head_scores
 from wardround.text.document import Document, Relation
 from wardround.text.tag_sets import TagSet
-from wardround.training.state_files import load_tensors, under
+from wardround.training.state_files import load_tensors, tensors_under
 
 STARTS = pytest.mark.parametrize("start", ["central", "own"])
 LONG = "then she had took and any day then she had took and any day then "  # thirteen pieces
@@ -141,7 +141,7 @@ def test_a_round_is_that_of_the_paper(data: Path, tmp_path: Path) -> None:
     after = central.eval().logits(inputs).detach()
     assert (product.eval().logits(inputs).detach() - after).abs().max() < 1e-3
     assert (after - before).abs().max() > 0.1
-    kept = under("memory", load_tensors(tmp_path / "checkpoint.safetensors"))
+    kept = tensors_under("memory", load_tensors(tmp_path / "checkpoint.safetensors"))
     torch.testing.assert_close(kept["relations"], mean, atol=1e-5, rtol=0)
 
 

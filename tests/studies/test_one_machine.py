@@ -43,7 +43,7 @@ from wardround.studies.worker_spec import WorkerSpec
 from wardround.tasks import ner
 from wardround.text.document import Document, Entity, Range
 from wardround.text.tag_sets import TagSet
-from wardround.training.state_files import load_tensors, under
+from wardround.training.state_files import load_tensors, tensors_under
 
 MARKER = "Mrs Quillfeather of Lantern Street took xylozipam"
 
@@ -434,7 +434,7 @@ def shared_halves(folder: Path) -> list[dict[str, bytes]]:
     """The sites' copies of the shared half, as they lie on their disks."""
     found = []
     for path in sorted((folder / "sites").glob("*/state/laid-aside.safetensors")):
-        shared = under("replica/server/shared", load_tensors(path))
+        shared = tensors_under("replica/server/shared", load_tensors(path))
         found.append({name: tensor.numpy().tobytes() for name, tensor in shared.items()})
     return found
 
@@ -480,9 +480,9 @@ def test_all_sites_have_the_same_shared_half_and_the_coordinator_has_none(kind: 
     assert len(others) == 2
     assert first and all(other == first for other in others)
     assert not (guarded[kind] / "shared.safetensors").exists()
-    kept = under("shared", load_tensors(guarded[kind] / "checkpoint.safetensors"))
+    kept = tensors_under("shared", load_tensors(guarded[kind] / "checkpoint.safetensors"))
     assert {name: tensor.numpy().tobytes() for name, tensor in kept.items()} != first
-    assert not under("more/best", load_tensors(guarded[kind] / "checkpoint.safetensors"))
+    assert not tensors_under("more/best", load_tensors(guarded[kind] / "checkpoint.safetensors"))
 
 
 @pytest.mark.parametrize("kind", [kind for kind in MECHANISMS if kind != "ckks"])

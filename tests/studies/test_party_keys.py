@@ -167,7 +167,7 @@ def test_a_coordinator_without_key_parameters_cannot_start_a_round(study: Study,
     aggregator = server_of(study, form(study), protection)
     assert isinstance(aggregator, SecureAggregationServer)
     clips = dict.fromkeys(aggregator.mechanism.layer_groups, 1.0)
-    with pytest.raises(FederationError, match=r"^the sealing key in force is not known \(no-keys\)$"):
+    with pytest.raises(FederationError, match=r"^the current sealing key is not known \(no-keys\)$"):
         aggregator.exchange(round_number=1, step="gradient", weights={"harbour": 1.0, "hillside": 2.0}, clips=clips)
 
 

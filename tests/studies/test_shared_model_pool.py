@@ -200,7 +200,7 @@ def test_a_site_of_a_networked_study_shares_no_network(data: Path, tmp_path: Pat
     study = whole(data, "fedavg")
     notes = {name: load_notes(name, study.sites[name], seed=7) for name in study.sites}
     east, west = (
-        open_site(study, name, notes[name], folder=tmp_path / name, device=CPU, lasting=True)
+        open_site(study, name, notes[name], folder=tmp_path / name, device=CPU, durable=True)
         for name in ("east", "west")
     )
     assert east.model is not west.model

@@ -258,7 +258,7 @@ def test_notes_without_an_entity_teach_nothing(tmp_path: Path) -> None:
 def test_a_lasting_site_writes_its_state_before_it_answers(tmp_path: Path) -> None:
     study = learnable(tmp_path / "data")
     folder = tmp_path / "site"
-    site = opened(study, "east", folder, lasting=True)
+    site = opened(study, "east", folder, durable=True)
     coordinator = coordinator_of(study)
     values = {**coordinator.settings(), "sizes": {"east": len(site.notes.train)}, "round": 1}
     site.answer("gradient", Message(values, grouped("shared", coordinator.arrays())))
@@ -267,7 +267,7 @@ def test_a_lasting_site_writes_its_state_before_it_answers(tmp_path: Path) -> No
 
 def test_an_answer_is_in_the_ledger_before_it_is_sent(tmp_path: Path) -> None:
     study = tiny()
-    door = with_ledger(study, opened(study, "harbour", tmp_path), tmp_path, lasting=False)
+    door = with_ledger(study, opened(study, "harbour", tmp_path), tmp_path, durable=False)
     answer = door.answer_bytes("describe", 3, encode(Message()))
     (entry,) = read_entries(tmp_path / LEDGER)
     assert (entry.study, entry.step, entry.round, entry.mechanism) == ("tiny", "describe", 3, "plain")
@@ -286,7 +286,7 @@ def test_a_reopened_site_continues_with_its_ledger(tmp_path: Path) -> None:
 
 
 def test_a_ledger_is_optional_on_one_machine_and_always_written_among_hospitals(tmp_path: Path) -> None:
-    for name, options in (("none", {}), ("wanted", {"ledger": True}), ("among hospitals", {"lasting": True})):
+    for name, options in (("none", {}), ("wanted", {"ledger": True}), ("among hospitals", {"durable": True})):
         door = open_here(tiny(), "harbour", tmp_path / name, device=CPU, **options)
         door.answer_bytes("describe", 0, encode(Message()))
         assert (tmp_path / name / LEDGER).is_file() == bool(options)

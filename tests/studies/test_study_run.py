@@ -364,8 +364,8 @@ class Unreachable(InProcessFederation):
         def opened(name: SiteId) -> RequestHandler:
             folder = RunFolder(path).site(name)
             notes = load_notes(name, study.sites[name], seed=7)
-            site = open_site(study, name, notes, folder=folder, device=CPU, lasting=True)
-            return with_ledger(study, site, folder, lasting=False)
+            site = open_site(study, name, notes, folder=folder, device=CPU, durable=True)
+            return with_ledger(study, site, folder, durable=False)
 
         super().__init__(tuple(study.sites), opened)
 

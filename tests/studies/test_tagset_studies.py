@@ -36,7 +36,7 @@ from wardround.studies.study_file import Study, parse_study, to_toml
 from wardround.studies.study_notes import load_notes, public_set
 from wardround.studies.study_run import EngineSettings, StudyRun
 from wardround.text.document import Document
-from wardround.training.state_files import load_tensors, under
+from wardround.training.state_files import load_tensors, tensors_under
 
 ROUNDS = 7
 BOTH = ["Drug", "ADE"]
@@ -78,7 +78,7 @@ def tagged(folder: Path, protection: str = "plain", **sections: Mapping[str, Any
 
 def held(folder: Path, name: SiteId) -> dict[str, Tensor]:
     """What a site kept to itself at the end of a run."""
-    return under("held", load_tensors(folder / "sites" / name / "state" / "laid-aside.safetensors"))
+    return tensors_under("held", load_tensors(folder / "sites" / name / "state" / "laid-aside.safetensors"))
 
 
 def losses(folder: Path) -> list[float]:
@@ -183,7 +183,7 @@ def test_a_study_killed_after_a_round_resumes_to_the_same_result(
     """There is a checkpoint every second round; weights, gradients and whose they are come back from it."""
     with pytest.raises(Killed):
         run(tagged(data), tmp_path, watcher=Onlooker(kill_after=number))
-    kept = under("memory", load_tensors(tmp_path / "checkpoint.safetensors"))
+    kept = tensors_under("memory", load_tensors(tmp_path / "checkpoint.safetensors"))
     assert kept[TARGETS].shape == (WIDTH,)
     assert bytes(kept["given"].tolist()).decode().split("\n") == [str(number - 1), *WHO]
     onlooker = Onlooker()

@@ -19,32 +19,32 @@ def test_every_index_is_in_one_batch(lengths: list[int], size: int) -> None:
 
 
 @given(LENGTHS, SIZES)
-def test_the_seed_decides(lengths: list[int], size: int) -> None:
+def test_the_same_seed_gives_the_same_batches(lengths: list[int], size: int) -> None:
     assert length_buckets(lengths, size, "a") == length_buckets(lengths, size, "a")
 
 
-def test_another_epoch_has_another_order() -> None:
+def test_another_seed_gives_another_order() -> None:
     lengths = list(range(1, 200))
     assert length_buckets(lengths, 4, "0/epoch-1") != length_buckets(lengths, 4, "0/epoch-2")
-    # Of one length all over, the sentences themselves meet others.
+    # With equal lengths, the composition of the batches differs too.
     ones = {frozenset(batch) for batch in length_buckets([1] * 50, 5, "a")}
     assert ones != {frozenset(batch) for batch in length_buckets([1] * 50, 5, "b")}
 
 
-def test_lengths_in_a_batch_are_neighbours() -> None:
+def test_a_batch_holds_examples_of_adjacent_lengths() -> None:
     # 60 lengths fit one pool, so that sorted batches of ten are exactly 1-10, 11-20, ...
     lengths = [(7 * number) % 60 + 1 for number in range(60)]
     found = sorted(sorted(lengths[index] for index in batch) for batch in length_buckets(lengths, 10, "s"))
     assert found == [list(range(start, start + 10)) for start in range(1, 60, 10)]
 
 
-def test_batches_do_not_come_in_order_of_length() -> None:
+def test_batches_are_not_ordered_by_length() -> None:
     lengths = list(range(60))
     firsts = [lengths[batch[0]] for batch in length_buckets(lengths, 10, "s")]
     assert firsts != sorted(firsts)
 
 
-def test_prediction_begins_with_the_shortest() -> None:
+def test_prediction_batches_are_ordered_by_length() -> None:
     assert list(in_length_order([5, 1, 3, 1], 2)) == [[1, 3], [2, 0]]
     assert list(in_length_order([], 2)) == []
 

@@ -33,7 +33,7 @@ def timeless(records: Sequence[EpochRecord]) -> list[EpochRecord]:
 
 
 class Watch:
-    """Writes down what it hears."""
+    """Records what it receives."""
 
     def __init__(self) -> None:
         self.steps: list[tuple[int, int, int]] = []
@@ -48,7 +48,7 @@ class Watch:
         self.epochs.append(record)
 
 
-def test_a_tiny_model_learns_tiny_notes_by_heart() -> None:
+def test_a_tiny_model_overfits_tiny_notes() -> None:
     model = quick_tagger()
     records = list(training(model, replace(QUICK, epochs=6)).run())
     assert records[0].loss > 10 * records[-1].loss
@@ -56,7 +56,7 @@ def test_a_tiny_model_learns_tiny_notes_by_heart() -> None:
     assert score(model, NOTES).strict.micro.f1 == 1.0
 
 
-def test_records_and_what_a_listener_hears() -> None:
+def test_records_and_listener_calls_of_a_training() -> None:
     watch = Watch()
     records = list(training(quick_tagger(), replace(QUICK, epochs=2, batch_size=10)).run(watch))
     assert [record.epoch for record in records] == [1, 2]
@@ -68,7 +68,7 @@ def test_records_and_what_a_listener_hears() -> None:
     assert all(record.seconds > 0 for record in records)
 
 
-def test_the_best_epoch_is_put_back() -> None:
+def test_the_weights_of_the_best_epoch_are_restored() -> None:
     model = quick_tagger()
     run = training(model, replace(QUICK, learning_rate=0.1))
     snapshots = []
@@ -83,7 +83,7 @@ def test_the_best_epoch_is_put_back() -> None:
     ]
 
 
-def test_patience_ends_a_training_that_gets_no_better() -> None:
+def test_training_stops_early_without_improvement() -> None:
     # Notes without annotation score nothing in any epoch, so the first stays the best.
     model = quick_tagger()
     dev = [document.with_entities(()) for document in NOTES[:2]]
@@ -97,7 +97,7 @@ def test_patience_ends_a_training_that_gets_no_better() -> None:
 
 @pytest.mark.parametrize("optimizer", ["adam", "adamw", "sgd"])
 @pytest.mark.parametrize("stop", [1, 3])
-def test_resumed_is_uninterrupted_bit_for_bit(optimizer: str, stop: int) -> None:
+def test_a_resumed_training_equals_an_uninterrupted_one_bit_for_bit(optimizer: str, stop: int) -> None:
     config = replace(QUICK, optimizer=optimizer, learning_rate=RATES[optimizer], weight_decay=1e-4, warmup=0.1)
     whole = training(quick_tagger(), config)
     list(whole.run())
@@ -110,7 +110,7 @@ def test_resumed_is_uninterrupted_bit_for_bit(optimizer: str, stop: int) -> None
     state = broken.state()
     next(epochs, None)  # what happens after a snapshot must not change it
     resumed = training(quick_tagger(seed=99), config)
-    torch.manual_seed(12345)  # nor may the state of the process matter
+    torch.manual_seed(12345)  # nor may the random state of the process
     resumed.restore(state)
     list(resumed.run())
     assert same_weights(resumed.model, whole.model)
@@ -125,7 +125,7 @@ def test_resumed_is_uninterrupted_bit_for_bit(optimizer: str, stop: int) -> None
     assert same_weights(again.model, whole.model)
 
 
-def test_a_whole_network_is_resumed_bit_for_bit(tmp_path: Path) -> None:
+def test_a_network_with_every_kind_of_layer_resumes_bit_for_bit(tmp_path: Path) -> None:
     """Every kind of layer at once: a frozen encoder, characters, CNN, two LSTM layers with dropout, dense, CRF."""
     encoder = str(write_encoder(tmp_path / "encoder"))
     config = replace(QUICK, epochs=2, batch_size=30)
@@ -143,7 +143,7 @@ def test_a_whole_network_is_resumed_bit_for_bit(tmp_path: Path) -> None:
     assert timeless(resumed.records) == timeless(whole.records)
 
 
-def test_a_finished_training_restored_is_finished() -> None:
+def test_restoring_a_finished_training_trains_no_further() -> None:
     whole = training(quick_tagger())
     list(whole.run())
     resumed = training(quick_tagger(seed=99))
@@ -152,7 +152,7 @@ def test_a_finished_training_restored_is_finished() -> None:
     assert same_weights(resumed.model, whole.model)
 
 
-def test_the_seed_decides() -> None:
+def test_the_weights_depend_only_on_the_seed() -> None:
     models: list[TaggingModel] = []
     for seed in (0, 0, 1):
         model = quick_tagger()
@@ -163,7 +163,7 @@ def test_the_seed_decides() -> None:
     assert not same_weights(models[0], models[2])
 
 
-def test_training_leaves_the_randomness_of_the_process_alone() -> None:
+def test_training_does_not_change_the_random_state_of_the_process() -> None:
     torch.manual_seed(5)
     expected = torch.rand(3)
     torch.manual_seed(5)
@@ -173,7 +173,7 @@ def test_training_leaves_the_randomness_of_the_process_alone() -> None:
     assert torch.equal(torch.rand(3), expected)
 
 
-def test_a_loss_that_is_no_number_stops_the_training() -> None:
+def test_a_loss_that_is_not_finite_stops_the_training() -> None:
     model = quick_tagger()
     with torch.no_grad():
         model.output.bias.fill_(torch.nan)
@@ -181,7 +181,7 @@ def test_a_loss_that_is_no_number_stops_the_training() -> None:
         list(training(model).run())
 
 
-def test_a_rate_far_too_high_is_noticed() -> None:
+def test_a_diverging_learning_rate_stops_the_training() -> None:
     config = replace(QUICK, optimizer="sgd", learning_rate=1e30, clip=0.0)
     with pytest.raises(TrainingError, match="is not a number"):
         list(training(quick_tagger(), config).run())
@@ -196,7 +196,7 @@ def test_a_state_of_another_model_is_refused(change: dict[str, Any]) -> None:
         other.restore(run.state())
 
 
-def test_what_is_frozen_stays_as_it_was(tmp_path: Path) -> None:
+def test_frozen_parameters_do_not_change(tmp_path: Path) -> None:
     model = quick_tagger(contextual=str(write_encoder(tmp_path / "encoder")), train_words=False)
     words, encoder = model.words.weight.clone(), model.contextual.fingerprint()
     mix = model.contextual.mix.weights.clone()
@@ -219,14 +219,14 @@ def one_step(config: TrainingConfig) -> tuple[TaggingModel, dict[str, torch.Tens
     return model, before
 
 
-def test_the_step_is_no_longer_than_the_clip() -> None:
+def test_gradient_clipping_limits_the_norm_of_a_step() -> None:
     model, before = one_step(replace(QUICK, learning_rate=1.0, clip=0.01))
     assert change_in(model, before, model.groups) == pytest.approx(0.01, rel=1e-3)
     model, before = one_step(replace(QUICK, learning_rate=1.0, clip=0.0))
     assert change_in(model, before, model.groups) > 0.1
 
 
-def test_the_output_may_have_a_rate_of_its_own() -> None:
+def test_output_layers_use_their_own_learning_rate() -> None:
     below = ("words", "characters", "word_cnn")
     model, before = one_step(replace(QUICK, learning_rate=1e-3, clip=0.0))
     plain_below, plain_top = (change_in(model, before, groups) for groups in (below, ("output", "crf")))
@@ -235,7 +235,7 @@ def test_the_output_may_have_a_rate_of_its_own() -> None:
     assert change_in(model, before, ("output", "crf")) == pytest.approx(100 * plain_top, rel=1e-3)
 
 
-def test_mixed_precision_is_nothing_on_a_cpu() -> None:
+def test_mixed_precision_is_ignored_on_a_cpu() -> None:
     plain, mixed = quick_tagger(), quick_tagger()
     for model, wanted in ((plain, False), (mixed, True)):
         list(training(model, replace(QUICK, epochs=1, mixed_precision=wanted)).run())

@@ -26,7 +26,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "checkpoint.safetensors"
 
 
-def test_a_state_comes_back_bit_for_bit(path: Path) -> None:
+def test_a_checkpoint_survives_a_round_trip_bit_for_bit(path: Path) -> None:
     save_checkpoint(path, STATE, settings="abc")
     loaded = load_checkpoint(path, settings="abc")
     assert loaded.records == STATE.records
@@ -37,19 +37,19 @@ def test_a_state_comes_back_bit_for_bit(path: Path) -> None:
     assert [found.name for found in path.parent.iterdir()] == [path.name]
 
 
-def test_the_newer_takes_the_place_of_the_older(path: Path) -> None:
+def test_a_newer_checkpoint_replaces_the_older_one(path: Path) -> None:
     save_checkpoint(path, STATE, settings="abc")
     save_checkpoint(path, TrainingState({}, STATE.records[:1]), settings="abc")
     assert load_checkpoint(path, settings="abc").records == STATE.records[:1]
 
 
-def test_other_settings_are_refused(path: Path) -> None:
+def test_a_checkpoint_with_other_settings_is_refused(path: Path) -> None:
     save_checkpoint(path, STATE, settings="abc")
     with pytest.raises(TrainingError, match="a training with other settings or data; name another folder"):
         load_checkpoint(path, settings="abd")
 
 
-def test_what_a_crash_left_half_written_does_not_matter(path: Path) -> None:
+def test_a_partial_file_left_by_a_crash_is_ignored_and_overwritten(path: Path) -> None:
     save_checkpoint(path, STATE, settings="abc")
     partial = path.with_name(path.name + ".partial")
     partial.write_bytes(b"half a checkpoint")
@@ -58,7 +58,7 @@ def test_what_a_crash_left_half_written_does_not_matter(path: Path) -> None:
     assert not partial.exists()
 
 
-def test_a_crash_while_writing_leaves_the_older(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_write_keeps_the_previous_checkpoint(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     save_checkpoint(path, STATE, settings="abc")
 
     def fail(tensors: object, name: Path, metadata: object) -> None:
@@ -72,7 +72,7 @@ def test_a_crash_while_writing_leaves_the_older(path: Path, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("size", [0, 5, 100, -50])
-def test_a_checkpoint_cut_short(path: Path, size: int) -> None:
+def test_a_truncated_checkpoint_is_refused(path: Path, size: int) -> None:
     save_checkpoint(path, STATE, settings="abc")
     path.write_bytes(path.read_bytes()[:size])
     with pytest.raises(TrainingError, match=r"^checkpoint\.safetensors is not a checkpoint, or is damaged; remove it"):
@@ -90,12 +90,12 @@ def test_a_checkpoint_cut_short(path: Path, size: int) -> None:
         {"settings": "abc", "records": json.dumps([[1, 2]])},
     ],
 )
-def test_tensors_that_are_no_checkpoint(path: Path, metadata: dict[str, str] | None) -> None:
+def test_tensors_without_valid_records_are_not_a_checkpoint(path: Path, metadata: dict[str, str] | None) -> None:
     save_file({"model/a": torch.zeros(1)}, path, metadata=metadata)
     with pytest.raises(TrainingError, match="is not a checkpoint, or is damaged"):
         load_checkpoint(path, settings="abc")
 
 
-def test_no_checkpoint_at_all(path: Path) -> None:
+def test_a_missing_checkpoint_is_refused(path: Path) -> None:
     with pytest.raises(TrainingError, match="is not a checkpoint, or is damaged"):
         load_checkpoint(path, settings="abc")

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from wardround.errors import MessageError
-from wardround.training.optimizer import ParameterOptimizer, clip_gradients, finite
+from wardround.training.optimizer import ParameterOptimizer, check_finite, clip_gradients
 from wardround.training.training_config import Rates
 
 
@@ -63,7 +63,7 @@ def test_numbers_that_are_not_finite_are_refused(number: float) -> None:
             clip_gradients([parameter(1.0), wrong], largest)
     assert wrong.grad[0].item() == 1.0  # as it was
     with pytest.raises(MessageError, match=r"^not-a-number"):
-        finite(torch.tensor(number))
+        check_finite(torch.tensor(number))
 
 
 def test_the_state_of_an_optimizer_names_adams_moments() -> None:

@@ -11,10 +11,10 @@ import torch
 
 import wardround.training.state_files as state_files
 from wardround.errors import TrainingError
-from wardround.training.state_files import copy_into, load_tensors, save_tensors, under
+from wardround.training.state_files import copy_into, load_tensors, save_tensors, tensors_under
 
 
-def test_what_is_saved_is_loaded_and_nothing_else_is_left(tmp_path: Path) -> None:
+def test_saved_tensors_are_loaded_and_no_partial_file_remains(tmp_path: Path) -> None:
     path = tmp_path / "state.safetensors"
     save_tensors(path, {"a/x": torch.arange(6.0).reshape(2, 3).T, "n": torch.tensor(3)})
     loaded = load_tensors(path)
@@ -23,7 +23,7 @@ def test_what_is_saved_is_loaded_and_nothing_else_is_left(tmp_path: Path) -> Non
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_fsync_keeps_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "state.safetensors"
     save_tensors(path, {"n": torch.tensor(1)})
 
@@ -36,7 +36,7 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path, monkeypatch: pyt
     assert int(load_tensors(path)["n"]) == 1
 
 
-def test_a_write_cut_before_its_end_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_write_keeps_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "state.safetensors"
     save_tensors(path, {"n": torch.tensor(1)})
 
@@ -53,7 +53,7 @@ def test_a_write_cut_before_its_end_leaves_the_old_file(tmp_path: Path, monkeypa
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_what_a_cut_left_behind_does_no_harm(tmp_path: Path) -> None:
+def test_an_old_partial_file_is_overwritten(tmp_path: Path) -> None:
     path = tmp_path / "state.safetensors"
     path.with_name("state.safetensors.partial").write_bytes(
         b"half a file, and longer than what is written over it" * 99
@@ -63,7 +63,7 @@ def test_what_a_cut_left_behind_does_no_harm(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
-LARGEST = 400_000  # numbers; the writing of so many takes milliseconds, so that most kills fall into it
+LARGEST = 400_000  # numbers; writing so many takes milliseconds, so most kills happen during a write
 
 
 def write_for_ever(path: Path, first: int) -> None:
@@ -73,7 +73,7 @@ def write_for_ever(path: Path, first: int) -> None:
 
 
 def whole_state(path: Path) -> int:
-    """The number of the state that is found; every part of it is of one write."""
+    """Return the number of the state in the file; check that all of it comes from one write."""
     found = load_tensors(path)
     number = int(found["number"])
     assert found["numbers"].shape == (1000 + 40_000 * number % LARGEST,)
@@ -81,11 +81,12 @@ def whole_state(path: Path) -> int:
     return number
 
 
-def test_a_writer_that_is_killed_leaves_one_whole_state_and_never_an_older_one(tmp_path: Path) -> None:
+def test_a_killed_writer_leaves_a_complete_state_that_is_not_older(tmp_path: Path) -> None:
     path, chance = tmp_path / "state.safetensors", random.Random(7)
     save_tensors(path, {"numbers": torch.full((1000,), 0.0), "number": torch.tensor(0)})
     found, cut, kills = 0, 0, 0
-    while kills < 20 or (kills < 500 and not (found and cut)):  # on a slow machine many come before the first write
+    # On a slow machine many kills happen before the first write.
+    while kills < 20 or (kills < 500 and not (found and cut)):
         kills += 1
         writer = multiprocessing.get_context("fork").Process(target=write_for_ever, args=(path, found + 1))
         writer.start()
@@ -97,11 +98,11 @@ def test_a_writer_that_is_killed_leaves_one_whole_state_and_never_an_older_one(t
         assert whole_state(path) >= found
         found, cut = whole_state(path), cut + path.with_name("state.safetensors.partial").exists()
     assert found  # it did write
-    assert cut  # and was killed in the middle of it
+    assert cut  # and was killed during a write
 
 
 @pytest.mark.parametrize("content", [None, b"", b"half a file"])
-def test_a_damaged_file_is_refused_by_name_alone(tmp_path: Path, content: bytes | None) -> None:
+def test_the_error_about_a_damaged_file_shows_only_its_name(tmp_path: Path, content: bytes | None) -> None:
     path = tmp_path / "state.safetensors"
     if content is not None:
         path.write_bytes(content)
@@ -109,8 +110,8 @@ def test_a_damaged_file_is_refused_by_name_alone(tmp_path: Path, content: bytes 
         load_tensors(path)
 
 
-def test_under_takes_a_prefix_and_not_its_like() -> None:
-    found = under("a", {"a/x": torch.tensor(1), "ab/x": torch.tensor(2), "a/b/x": torch.tensor(3)})
+def test_tensors_under_a_prefix_exclude_similar_prefixes() -> None:
+    found = tensors_under("a", {"a/x": torch.tensor(1), "ab/x": torch.tensor(2), "a/b/x": torch.tensor(3)})
     assert {name: int(tensor) for name, tensor in found.items()} == {"x": 1, "b/x": 3}
 
 
@@ -118,7 +119,7 @@ TWO = torch.ones(2)
 
 
 @pytest.mark.parametrize("given", [{}, {"x": TWO}, {"x": TWO, "y": torch.ones(3)}, {"x": TWO, "z": TWO}])
-def test_what_does_not_fit_changes_nothing(given: dict[str, torch.Tensor]) -> None:
+def test_tensors_of_another_model_are_refused_and_change_nothing(given: dict[str, torch.Tensor]) -> None:
     parameters = {"x": torch.zeros(2), "y": torch.zeros(2)}
     with pytest.raises(TrainingError, match="another model"):
         copy_into(parameters, given)

@@ -26,12 +26,12 @@ from wardround.training.training_config import (
         ({"warmup": -0.1}, "warmup is -0.1"),
     ],
 )
-def test_a_training_that_cannot_start(wrong: dict[str, Any], message: str) -> None:
+def test_invalid_training_settings_are_refused(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(TrainingError, match=message):
         TrainingConfig(**wrong)
 
 
-def test_a_linear_rate_ends_at_one_part_of_its_start() -> None:
+def test_a_linear_schedule_ends_at_one_fraction_of_the_first_rate() -> None:
     config = RoundTrainingConfig(learning_rate=0.4, output_learning_rate=0.8)
     assert [config.rates(number, 4).base for number in (1, 2, 3, 4)] == pytest.approx([0.4, 0.3, 0.2, 0.1])
     assert config.rates(3, 4).output == pytest.approx(0.4)
@@ -50,12 +50,12 @@ def test_a_linear_rate_ends_at_one_part_of_its_start() -> None:
         ("schedule", "cosine"),
     ],
 )
-def test_a_round_training_with_wrong_settings_is_refused(name: str, wrong: object) -> None:
+def test_invalid_round_training_settings_are_refused(name: str, wrong: object) -> None:
     with pytest.raises(TrainingError, match=f"^{name} is "):
         replace(RoundTrainingConfig(), **{name: wrong})  # type: ignore[arg-type]
 
 
-def test_no_round_is_above_the_highest_rates() -> None:
+def test_the_highest_rates_are_those_of_the_first_round() -> None:
     for config in (
         RoundTrainingConfig(learning_rate=0.4),
         RoundTrainingConfig(learning_rate=0.4, output_learning_rate=0.8),
@@ -67,17 +67,17 @@ def test_no_round_is_above_the_highest_rates() -> None:
 
 
 @pytest.mark.parametrize(("step", "factor"), [(0, 1 / 3), (1, 2 / 3), (2, 8 / 8), (3, 7 / 8), (6, 4 / 8), (9, 1 / 8)])
-def test_the_rate_rises_then_falls(step: int, factor: float) -> None:
+def test_the_rate_warms_up_and_then_decays(step: int, factor: float) -> None:
     """Ten steps, two of them warm-up."""
     assert TrainingConfig(warmup=0.2, learning_rate=1.0).rates(step, 10).base == pytest.approx(factor)
 
 
 @pytest.mark.parametrize(("step", "factor"), [(0, 1 / 3), (1, 2 / 3), (2, 1.0), (9, 1.0)])
-def test_the_rate_rises_then_stays(step: int, factor: float) -> None:
+def test_the_rate_warms_up_and_then_stays_constant(step: int, factor: float) -> None:
     assert TrainingConfig(warmup=0.2, schedule="constant", learning_rate=1.0).rates(step, 10).base == pytest.approx(
         factor
     )
 
 
-def test_the_rate_without_warmup() -> None:
+def test_the_rate_decays_linearly_without_warm_up() -> None:
     assert [TrainingConfig(learning_rate=1.0).rates(step, 4).base for step in range(4)] == [1.0, 0.75, 0.5, 0.25]

@@ -101,7 +101,7 @@ def local_update(site: Site, message: Message, *, proximal: float = 0.0) -> tupl
 
     `proximal` is the strength of a proximal term. If training fails, the caller must restore the site's state.
     """
-    site.check_round(message.value("round", int))
+    site.begin_round(message.value("round", int))
     site.receive(message)
     return local_delta(site, message, proximal=proximal)
 

@@ -193,7 +193,7 @@ def train_and_predict(site: Site, message: Message) -> Message:
     """Run LocalUpdate: train locally and send the predictions on the public set."""
     kind = _prediction_kind(message)
     with site.all_or_nothing():
-        site.check_round(message.value("round", int))
+        site.begin_round(message.value("round", int))
         if site.shared:
             site.receive(message)
         else:

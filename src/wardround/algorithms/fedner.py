@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from wardround.algorithms import fedavg
 from wardround.algorithms.algorithm import Algorithm, SharedLayers, SiteStep
 from wardround.errors import MessageError, TrainingError
-from wardround.federation.aggregation import Rows
+from wardround.federation.aggregation import SparseRows
 from wardround.federation.coordinator import Coordinator, RoundContext, RoundsConfig, RoundSum
 from wardround.federation.message import Array, Message, Value
 from wardround.federation.site_runtime import Site, rates_in
@@ -94,7 +94,7 @@ def gradient(site: Site, message: Message) -> Message:
     """Run PlatformUpdate of Algorithm 1: select N_i, step θ_p, return ∂L/∂θ_s."""
     number = message.value("round", int)
     site.check_policy({"steps": 1})  # a study with several steps per round never sends a single mini-batch's gradient
-    site.check_round(number)
+    site.begin_round(number)
     share = batch_share(site, message, fewest=site.fewest_sentences)
     rates, largest = rates_in(message), message.value("clip", float)
     site.receive(message)
@@ -123,13 +123,13 @@ def _sparse_tables(site: Site) -> Iterator[None]:
             table.sparse = False
 
 
-def _gradient_of(parameter: Tensor) -> Array | Rows:
+def _gradient_of(parameter: Tensor) -> Array | SparseRows:
     """Return the gradient of a parameter; zero if the loss does not depend on it."""
     found = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
     if not found.is_sparse:
         return found.cpu().numpy()
     rows = found.coalesce()
-    return Rows(rows.indices()[0].cpu().numpy(), rows.values().cpu().numpy(), len(parameter))
+    return SparseRows(rows.indices()[0].cpu().numpy(), rows.values().cpu().numpy(), len(parameter))
 
 
 def batch_share(site: Site, message: Message, *, fewest: int = 1) -> int:

@@ -203,7 +203,7 @@ def train_completed(site: Site, message: Message) -> Message:
 def begin_completed(site: Site, message: Message) -> tuple[CompletedNer, TeacherLabels]:
     """Receive the model of the round; return the learner, and the pseudo-annotations from `trusted_after` on."""
     number = message.value("round", int)
-    site.check_round(number)
+    site.begin_round(number)
     site.receive(message)
     learner = _learner(site, message)
     return learner, learner.teacher_labels() if number > message.value("trusted_after", int) else TeacherLabels()

@@ -76,7 +76,7 @@ def start(
 ) -> None:
     """Run or resume the study to its end. Ctrl-C stops it without losing anything."""
     with require_flare():
-        from wardround.federation.engines.flare.supervisor import become
+        from wardround.federation.engines.flare.supervisor import exec_supervisor
         from wardround.provisioning.kits import read_kit
         from wardround.studies.networked import coordinator_study
         from wardround.studies.site_agent import LocalPaths, party_command
@@ -90,7 +90,7 @@ def start(
     public_documents(study)
     check_trackers(listed(track) or ())
     tracking = ("--track", track) if track else ()
-    raise typer.Exit(become((*party_command("coordinator", kit, paths), *tracking)))
+    raise typer.Exit(exec_supervisor((*party_command("coordinator", kit, paths), *tracking)))
 
 
 @app.command(hidden=True)

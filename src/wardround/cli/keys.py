@@ -65,7 +65,7 @@ def serve(
     from wardround.secure_aggregation.keys.key_log import KeyLog
     from wardround.secure_aggregation.keys.key_service import KeyRequestHandler, KeyService
     from wardround.secure_aggregation.keys.limits import Limits
-    from wardround.secure_aggregation.keys.party import address
+    from wardround.secure_aggregation.keys.party import parse_address
     from wardround.secure_aggregation.keys.peers import fingerprint_of
 
     opened = _issuer(kit)
@@ -73,7 +73,7 @@ def serve(
         raise UsageError(f"{kit.name} is the kit of a site; the key service has a kit of its own")
     epochs = _epochs(opened, passphrase_file, keyring=keyring, create=True)
     handler = KeyRequestHandler(epochs, KeyLog(opened.files.log), study=opened.study_digest, sites=opened.plan.sites)
-    host, port = address(opened.plan.keys)
+    host, port = parse_address(opened.plan.keys)
     limits = Limits(strangers_per_address=per_address)
     with KeyService(handler, opened.files, host=host, port=port, limits=limits):
         typer.echo(f"epoch {epochs.state().current} of {opened.plan.study} at {opened.plan.keys}; log keys.jsonl")
@@ -234,7 +234,7 @@ def _epochs(kit: Kit, passphrase_file: Path | None, *, keyring: bool = False, cr
         raise UsageError(
             f"{kit.plan.study} seals nothing ([privacy] mechanism {study.privacy.mechanism}); it has no keys"
         )
-    return Epochs.create(path, lock, study=digest, scheme=key_scheme(study), new=new_secret, after=logged)
+    return Epochs.create(path, lock, study=digest, scheme=key_scheme(study), new=new_secret, logged=logged)
 
 
 def _show_new_epoch(kit: Kit, what: str, parameters: PublicParameters) -> None:

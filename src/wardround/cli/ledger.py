@@ -55,7 +55,7 @@ def verify(
 ) -> None:
     """Check that no line was altered, removed or added; exit with 1 if one was."""
     try:
-        verdict = verify_ledger(file, noted=head)
+        verdict = verify_ledger(file, recorded_head=head)
     except LedgerError as error:
         typer.echo(str(error))
         raise typer.Exit(1) from None

@@ -95,10 +95,10 @@ def start(
 ) -> None:
     """Take part in the study to its end. The location of the notes stays here; Ctrl-C stops without losing anything."""
     with require_flare():
-        from wardround.federation.engines.flare.supervisor import become
+        from wardround.federation.engines.flare.supervisor import exec_supervisor
         from wardround.provisioning.kits import read_kit
         from wardround.studies import networked, site_agent
-    from wardround.secure_aggregation.keys.passphrase import hand_on
+    from wardround.secure_aggregation.keys.passphrase import export_passphrase
     from wardround.studies.study_file import SiteSection
     from wardround.studies.study_notes import load_notes, public_documents
 
@@ -118,11 +118,11 @@ def start(
         near = nearest_type(kind, types)
         typer.echo(neutralise(f"not learned: {count:,} of {kind!r}, which is no type of the study{near}; see --names"))
     public_documents(study)
-    hand_on(passphrase_file, opened.files.vault)
+    export_passphrase(passphrase_file, opened.files.vault)
     networked.SiteChoice(notes, device, threads, paths).write_spec(opened)
     typer.echo(f"{opened.name} takes part in {opened.plan.study}; coordinator {opened.plan.host}:{opened.plan.port}")
     typer.echo(f"ledger  {site_agent.site_folder(opened).path / 'ledger.jsonl'}")
-    raise typer.Exit(become(site_agent.party_command("site", kit)))
+    raise typer.Exit(exec_supervisor(site_agent.party_command("site", kit)))
 
 
 @app.command(hidden=True)

@@ -25,7 +25,7 @@ from wardround.corpora.smm4h import Smm4h
 from wardround.corpora.text_notes import PlainText
 from wardround.errors import UsageError
 from wardround.plugins import Registry
-from wardround.settings import converted, did_you_mean
+from wardround.settings import convert_settings, did_you_mean
 
 __all__ = ["BUILT_IN_FORMATS", "FORMATS", "lossless_format", "open_format", "writable_format"]
 
@@ -51,7 +51,7 @@ def open_format(name: str, options: Mapping[str, str] | None = None) -> CorpusFo
     if name not in FORMATS:
         raise UsageError(f"{name!r} is not a format{did_you_mean(name, FORMATS)}; there are {', '.join(FORMATS)}")
     cls = FORMATS[name]
-    return cls(**converted(cls, options or {}, name))
+    return cls(**convert_settings(cls, options or {}, name))
 
 
 def writable_format(form: CorpusFormat) -> CorpusFormat:

@@ -1,1 +1,1 @@
-"""The first door: how a coordinator asks sites, and the engines that carry the question."""
+"""How a coordinator asks sites to do steps, and the engines that carry the messages."""

@@ -1,4 +1,4 @@
-"""The aggregation seam: what an algorithm, the round loop and a site know of how updates are added.
+"""The aggregation seam: what an algorithm, the round loop and a site know about how updates are added.
 
 Aggregation has a server end at the coordinator and a client end at each site. It runs in up to four phases: *announce*
 (a site trains and announces its update), *submit* (each site sends its protected update), *unmask* (sites send the
@@ -38,16 +38,16 @@ __all__ = [
     "OpenSum",
     "Reader",
     "RoundSum",
-    "Rows",
     "RunningSum",
     "SealedSum",
     "SharedCopy",
+    "SparseRows",
     "Tensors",
     "capped_weights",
     "check_weight",
     "dense",
+    "scatter_rows",
     "share_limit",
-    "spread_rows",
 ]
 
 Item_contra = TypeVar("Item_contra", contravariant=True)
@@ -56,7 +56,7 @@ Total_co = TypeVar("Total_co", covariant=True)
 # Outside this range, an update times its weight may vanish in float32 or overflow it.
 _SMALLEST_WEIGHT, _LARGEST_WEIGHT = 1e-9, 1e12
 _TINY_SHARE = 1e-12
-_ROUNDING = 1e-4  # how far two sites may differ that open the same sum: CKKS sums are approximate
+_ROUNDING = 1e-4  # largest difference between two sites that open the same sum: CKKS sums are approximate
 _FLOAT = np.dtype(np.float32)
 
 
@@ -68,8 +68,8 @@ class Reader(Enum):
 
 
 @dataclass(frozen=True)
-class Rows:
-    """A table in which all other rows are zero."""
+class SparseRows:
+    """Some rows of a table whose other rows are zero."""
 
     rows: Array  # [touched], ascending, without repeats
     numbers: Array  # [touched, width]
@@ -80,17 +80,17 @@ class Rows:
         """Return the shape of the whole table."""
         return (self.length, *self.numbers.shape[1:])
 
-    def whole(self) -> Array:
+    def to_dense(self) -> Array:
         """Return the whole table, zeros included."""
-        return spread_rows(self.numbers, self.rows, self.shape)
+        return scatter_rows(self.numbers, self.rows, self.shape)
 
 
-Tensors = Mapping[str, Array | Rows]
+Tensors = Mapping[str, Array | SparseRows]
 
 
-def dense(part: Array | Rows) -> Array:
+def dense(part: Array | SparseRows) -> Array:
     """Return a part of an update as a whole array."""
-    return part.whole() if isinstance(part, Rows) else part
+    return part.to_dense() if isinstance(part, SparseRows) else part
 
 
 class RunningSum(Protocol[Item_contra, Total_co]):
@@ -144,7 +144,7 @@ class SealedSum(RoundSum):
         """Have every site open the sum and step its own copy of the shared half."""
         before = len(context.absent)
         try:
-            replies = context.answers("open_sum", self._question(), check=_check_digest, everybody=True)
+            replies = context.answers("open_sum", self._question(), check=_check_digest, all_sites=True)
             for site, answer in replies:
                 context.digests[site] = answer.value("shared", str)
         except FederationError as error:
@@ -158,8 +158,8 @@ class SealedSum(RoundSum):
         check = partial(_check_mean, like=context.coordinator.expected_arrays())
         means = [answer.group("mean") for _, answer in context.answers("open_mean", self._question(), check=check)]
         for mean in means:
-            alike = [other for other in means if all(np.allclose(other[n], a, atol=_ROUNDING) for n, a in mean.items())]
-            if 2 * len(alike) > len(means):
+            equal = [other for other in means if all(np.allclose(other[n], a, atol=_ROUNDING) for n, a in mean.items())]
+            if 2 * len(equal) > len(means):
                 return OpenSum(self.sites, mean, values=self.values)
         raise FederationError("the sites do not agree on what they opened")
 
@@ -211,7 +211,7 @@ class SharedCopy(Protocol):
         """Return the shared half of the best round."""
 
     def optimizer_state(self) -> dict[str, Tensor]:
-        """Return what goes with the shared half: the optimizer's state, or an algorithm's own."""
+        """Return what belongs to the shared half: the state of the optimizer or of the algorithm."""
 
     def state(self) -> dict[str, Tensor]:
         """Return everything that must be saved."""
@@ -225,7 +225,7 @@ class AggregationClient(Protocol):
 
     @property
     def history(self) -> SiteHistory:
-        """Return the site's lasting record of rounds, sums and refusals."""
+        """Return the site's permanent record of rounds, sums and refusals."""
 
     @property
     def changes(self) -> int:
@@ -259,14 +259,14 @@ def share_limit(sites: int, largest_share: float) -> float:
 
 
 def capped_weights(weights: Mapping[SiteId, float], largest_share: float) -> dict[SiteId, float]:
-    """Lower the weights of sites whose share of the mean would exceed the limit, to just that share."""
+    """Return the weights, lowered to the limit for sites whose share of the mean would exceed it."""
     limit = share_limit(len(weights), largest_share)
     heaviest = sorted(weights, key=lambda site: (-weights[site], site))
     for count, site in enumerate(heaviest):
-        # With `count` sites at the limit, the weights of the others are 1 - count · limit of the whole.
-        whole = math.fsum(weights[other] for other in heaviest[count:]) / (1.0 - count * limit)
-        if weights[site] <= limit * whole * (1 + _TINY_SHARE):
-            return {**weights, **dict.fromkeys(heaviest[:count], limit * whole)}
+        # With `count` sites at the limit, the weights of the others are 1 - count · limit of the total.
+        total = math.fsum(weights[other] for other in heaviest[count:]) / (1.0 - count * limit)
+        if weights[site] <= limit * total * (1 + _TINY_SHARE):
+            return {**weights, **dict.fromkeys(heaviest[:count], limit * total)}
     # If the limit is 1 / sites, rounding may lead here: then every site weighs as much as the lightest.
     return dict.fromkeys(weights, min(weights.values(), default=0.0))
 
@@ -277,8 +277,8 @@ def check_weight(weight: float) -> None:
         raise MessageError("weight", f"a weight lies between {_SMALLEST_WEIGHT:g} and {_LARGEST_WEIGHT:g}")
 
 
-def spread_rows(numbers: Array, places: Array, shape: tuple[int, ...]) -> Array:
-    """Return a table of zeros with these rows at their places."""
-    whole = np.zeros(shape, numbers.dtype)
-    whole[places] = numbers
-    return whole
+def scatter_rows(numbers: Array, places: Array, shape: tuple[int, ...]) -> Array:
+    """Return a table of zeros with `numbers` in the rows `places`."""
+    table = np.zeros(shape, numbers.dtype)
+    table[places] = numbers
+    return table

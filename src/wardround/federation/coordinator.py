@@ -35,14 +35,14 @@ from wardround.federation.federation import (
     checked,
 )
 from wardround.federation.message import Array, Message, Value, grouped
-from wardround.training.state_files import copy_into, load_tensors, save_tensors, under
+from wardround.training.state_files import copy_into, load_tensors, save_tensors, tensors_under
 from wardround.training.training_config import RoundTrainingConfig
 
 __all__ = ["Absent", "Coordinator", "CulpritSearch", "Round", "RoundContext", "RoundCost", "RoundSum", "RoundsConfig"]
 
 _MOST_VANISHING = 3  # rounds in a row in which an update rounds to zero
-_MOST_RELEARNED = 4  # times that clips are learned again, plus one for every …
-_ROUNDS_PER_RELEARNING = 20
+# Clips are learned again at most this often, plus once for every so many rounds.
+_MOST_RELEARNED, _ROUNDS_PER_RELEARNING = 4, 20
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ class RoundCost:
 
 @dataclass(frozen=True)
 class Round:
-    """The figures of one round."""
+    """The results of one round."""
 
     number: int
     loss: float  # mean over the sites that answered, weighted by their sizes
@@ -115,7 +115,7 @@ class Round:
     absent: tuple[Absent, ...]
     traffic: Traffic  # of all exchanges; seconds of sites that work in parallel are added
     clipped: int = 0  # numbers of updates outside their clip
-    vanished: Mapping[SiteId, int] = field(default_factory=dict)  # layer groups that rounding left nothing of
+    vanished: Mapping[SiteId, int] = field(default_factory=dict)  # number of layer groups that rounding made zero
     digests: Mapping[SiteId, str] = field(default_factory=dict)  # of the sites' copies of the shared half
     figures: Mapping[str, float] = field(default_factory=dict)  # of the algorithm, in addition to the loss
     cost: RoundCost = field(default_factory=RoundCost)  # of every exchange and of the coordinator's own work
@@ -130,18 +130,18 @@ class RoundContext:
     aggregator: AggregationServer
     quorum: Quorum
     sites: Sequence[SiteId]
-    unmet: list[Reply]  # of sites that never sent their size; they are absent from the first exchange
+    missing_sizes: list[Reply]  # of sites that never sent their size; they are absent from the first exchange
     absent: list[Absent] = field(default_factory=list)
     cost: RoundCost = field(default_factory=RoundCost)
     present: list[SiteId] = field(default_factory=list)  # in the last exchange
     clipped: int = 0  # numbers of updates outside their clip
-    vanished: dict[SiteId, int] = field(default_factory=dict)  # layer groups that rounding left nothing of
+    vanished: dict[SiteId, int] = field(default_factory=dict)  # number of layer groups that rounding made zero
     digests: dict[SiteId, str] = field(default_factory=dict)  # of the sites' copies of the shared half
     _loss: float = 0.0
     _weight: int = 0
 
     def gather(self, step: str, values: Mapping[str, Value]) -> RoundSum:
-        """Have the sites do `step` and return the sum of their updates, whose mean is Σ n_i u_i / Σ n_i."""
+        """Ask the sites to do `step`; return the sum of their updates, whose mean is Σ n_i u_i / Σ n_i."""
         return self.aggregator.aggregate(self, step, values)
 
     def question(self, values: Mapping[str, Value]) -> Message:
@@ -157,10 +157,10 @@ class RoundContext:
         question: Message,
         *,
         check: Callable[[Message], None] | None = None,
-        everybody: bool = False,
+        all_sites: bool = False,
     ) -> Iterator[tuple[SiteId, Message]]:
-        """Ask the sites of the round, or `everybody` in the study; yield usable answers, raise if they are too few."""
-        replies = self.ask(step, question, to=self.federation.sites if everybody else self.sites)
+        """Ask the sites of the round, or `all_sites` of the study; yield usable answers, raise if they are too few."""
+        replies = self.ask(step, question, to=self.federation.sites if all_sites else self.sites)
         yield from self.usable(checked(replies, check) if check else replies)
 
     def ask(self, step: str, question: Message, *, to: Sequence[SiteId]) -> Replies:
@@ -170,13 +170,13 @@ class RoundContext:
     def usable(self, replies: Replies) -> Iterator[tuple[SiteId, Message]]:
         """Yield the answers among the replies; raise a `FederationError` at the end if they are too few."""
         self.present = []
-        replies, self.unmet = chain(self.unmet, replies), []
+        replies, self.missing_sizes = chain(self.missing_sizes, replies), []
         for site, message in self.quorum.present(self._counted(replies)):
             self.present.append(site)
             yield site, message
 
     def answered(self, replies: Replies) -> Iterator[tuple[SiteId, Message]]:
-        """Yield the answers, however few; sites without one are noted as absent."""
+        """Yield the answers, however few there are; record sites without an answer as absent."""
         for reply in self._counted(replies):
             if reply.message is not None:
                 yield reply.site, reply.message
@@ -303,12 +303,12 @@ class Coordinator(ABC):
 
     def rounds(self, federation: Federation, aggregator: AggregationServer, quorum: Quorum) -> Iterator[Round]:
         """Run the remaining rounds and yield their figures."""
-        self.search.minimum = quorum.least
+        self.search.minimum = quorum.minimum
         while self.number < self.config.rounds:
             cost = RoundCost()
-            unmet = self._meet(federation, cost)
+            missing_sizes = self._ask_sizes(federation, cost)
             context = RoundContext(
-                self, federation, aggregator, quorum, self._drawn(federation.sites), unmet, cost=cost
+                self, federation, aggregator, quorum, self._sample_sites(federation.sites), missing_sizes, cost=cost
             )
             try:
                 with cost.phase("step"):
@@ -379,13 +379,13 @@ class Coordinator(ABC):
 
     def broadcast_arrays(self) -> dict[str, Array]:
         """Return the arrays that sites receive at the start of a round."""
-        return grouped("shared", self.as_asked())
+        return grouped("shared", self.shared_views())
 
     def expected_arrays(self) -> dict[str, Array]:
         """Return arrays with the names and shapes of an update."""
-        return self.as_asked()
+        return self.shared_views()
 
-    def as_asked(self) -> dict[str, Array]:
+    def shared_views(self) -> dict[str, Array]:
         """Return the shared half without copying; its numbers change with it."""
         return {name: tensor.numpy() for name, tensor in self.shared.items()}
 
@@ -409,11 +409,11 @@ class Coordinator(ABC):
         """Continue from a file of a study with the same model and settings; return the `more` in it."""
         tensors = load_tensors(path)
         self.load_state(tensors)
-        self.sizes = {site: int(size) for site, size in under("size", tensors).items()}
-        self.clips = {group: float(clip) for group, clip in under("clip", tensors).items()}
-        excluded = under("excluded", tensors)
+        self.sizes = {site: int(size) for site, size in tensors_under("size", tensors).items()}
+        self.clips = {group: float(clip) for group, clip in tensors_under("clip", tensors).items()}
+        excluded = tensors_under("excluded", tensors)
         self.search.excluded = sorted(excluded, key=lambda site: int(excluded[site]))
-        return under("more", tensors)
+        return tensors_under("more", tensors)
 
     def state(self) -> dict[str, Tensor]:
         """Return the shared half, the optimizer state and the last finished round."""
@@ -423,11 +423,11 @@ class Coordinator(ABC):
 
     def load_state(self, tensors: Mapping[str, Tensor]) -> None:
         """Restore what another coordinator's `state` returned."""
-        copy_into(self.shared, under("shared", tensors))
-        self.load_optimizer_state(under("memory", tensors))
+        copy_into(self.shared, tensors_under("shared", tensors))
+        self.load_optimizer_state(tensors_under("memory", tensors))
         self.number = int(tensors["round"])
 
-    def _meet(self, federation: Federation, cost: RoundCost) -> list[Reply]:
+    def _ask_sizes(self, federation: Federation, cost: RoundCost) -> list[Reply]:
         """Ask sites whose size is unknown for it; return the absences among them."""
         unknown = [site for site in federation.sites if site not in self.sizes]
         if not unknown:
@@ -441,7 +441,7 @@ class Coordinator(ABC):
                 self.sizes[reply.site] = reply.message.value("examples", int)
         return absent
 
-    def _drawn(self, sites: Sequence[SiteId]) -> list[SiteId]:
+    def _sample_sites(self, sites: Sequence[SiteId]) -> list[SiteId]:
         """Return the sites of the next round, which depend on the seed and the round number only."""
         known = [site for site in sites if site in self.sizes and site not in self.search.absent]
         if self.config.participation == 1:

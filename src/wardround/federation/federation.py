@@ -29,16 +29,16 @@ __all__ = [
     "SiteId",
     "Traffic",
     "checked",
+    "checked_by_site",
     "code_of",
-    "each_checked",
+    "recipients",
     "safe_code",
-    "those_asked",
 ]
 
 SiteId = str
 
 _CODE = re.compile(r"[A-Za-z-]{1,40}")
-_MOST_NAMED = 10  # absent sites in an error's line
+_MOST_NAMED = 10  # absent sites that an error lists
 
 
 class Absence(Enum):
@@ -95,7 +95,7 @@ class Federation(Protocol):
         """
 
 
-def those_asked(to: Sequence[SiteId] | None, sites: Sequence[SiteId]) -> tuple[SiteId, ...]:
+def recipients(to: Sequence[SiteId] | None, sites: Sequence[SiteId]) -> tuple[SiteId, ...]:
     """Return the sites to ask, all by default; raise if one is not in the study or is named twice."""
     asked = tuple(sites if to is None else to)
     unknown = sorted(set(asked).difference(sites))
@@ -110,11 +110,11 @@ def those_asked(to: Sequence[SiteId] | None, sites: Sequence[SiteId]) -> tuple[S
 class Quorum:
     """How many sites must answer for an exchange to count."""
 
-    least: int = 1
+    minimum: int = 1
 
     def __post_init__(self) -> None:
-        if self.least < 1:
-            raise FederationError(f"a quorum of {self.least} sites is not possible; it must be at least 1")
+        if self.minimum < 1:
+            raise FederationError(f"a quorum of {self.minimum} sites is not possible; it must be at least 1")
 
     def present(self, replies: Iterable[Reply]) -> Iterator[tuple[SiteId, Message]]:
         """Yield the answers; raise a `FederationError` at the end if they are too few."""
@@ -126,10 +126,10 @@ class Quorum:
                 continue
             answered += 1
             yield reply.site, reply.message
-        if answered < self.least:
+        if answered < self.minimum:
             asked = answered + len(absent)
             raise FederationError(
-                f"{answered} of {asked} sites answered; the study needs at least {self.least}{_named(absent)}"
+                f"{answered} of {asked} sites answered; the study needs at least {self.minimum}{_named(absent)}"
             )
 
 
@@ -139,14 +139,14 @@ def checked(replies: Iterable[Reply], check: Callable[[Message], None]) -> Repli
         yield reply if reply.message is None else _checked(reply, reply.message, check)
 
 
-def each_checked(replies: Iterable[Reply], check: Callable[[SiteId, Message], None]) -> Replies:
+def checked_by_site(replies: Iterable[Reply], check: Callable[[SiteId, Message], None]) -> Replies:
     """Do the same as `checked`, for a check that depends on the site."""
     for reply in replies:
         yield from checked([reply], partial(check, reply.site))
 
 
 def code_of(error: Exception) -> str:
-    """Return what may leave a site of its error: the code of a `MessageError`, the class name of any other."""
+    """Return what a site may send about an error: the code of a `MessageError`, the class name of any other."""
     return error.code if isinstance(error, MessageError) else type(error).__name__
 
 
@@ -164,7 +164,7 @@ def _checked(reply: Reply, message: Message, check: Callable[[Message], None]) -
 
 
 def _named(absent: Sequence[Reply]) -> str:
-    said = [f"{r.site} {r.absence.value if r.absence else ''} {r.code}".rstrip() for r in absent[:_MOST_NAMED]]
+    reasons = [f"{r.site} {r.absence.value if r.absence else ''} {r.code}".rstrip() for r in absent[:_MOST_NAMED]]
     if len(absent) > _MOST_NAMED:
-        said.append(f"and {len(absent) - _MOST_NAMED:,} more")
-    return f" ({'; '.join(said)})" if said else ""
+        reasons.append(f"and {len(absent) - _MOST_NAMED:,} more")
+    return f" ({'; '.join(reasons)})" if reasons else ""

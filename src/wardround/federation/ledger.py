@@ -93,20 +93,20 @@ class Ledger:
     """The ledger file of one site, which is only appended to.
 
     Opening verifies the file and drops an incomplete last line. Only one process can write: a process that finds the
-    file longer than it left it raises a `LedgerError`. Without `lasting`, for rehearsals in which nothing leaves the
+    file longer than it left it raises a `LedgerError`. Without `durable`, for rehearsals in which nothing leaves the
     machine, lines are not forced to disk, which takes milliseconds each.
     """
 
-    def __init__(self, path: Path, *, lasting: bool = True) -> None:
+    def __init__(self, path: Path, *, durable: bool = True) -> None:
         self.path = path
-        self._lasting = lasting
+        self._durable = durable
         self._create()
         verdict = verify(path)
         self._head, self._size = verdict.head, verdict.size + verdict.torn
-        with _faults(path), self._alone() as stream:
+        with _as_ledger_error(path), self._locked() as stream:
             os.ftruncate(stream.fileno(), verdict.size)
             self._size = verdict.size
-            # The head catches up after a power cut behind a line: it must never be two lines behind.
+            # After a power cut between a line and its head, write the head again: it must never be two lines behind.
             self._write_head(verdict.head)
 
     @property
@@ -155,11 +155,11 @@ class Ledger:
         self._append(json.dumps(asdict(entry), separators=(",", ":")).encode())
 
     def _force(self, descriptor: int) -> None:
-        if self._lasting:
+        if self._durable:
             os.fsync(descriptor)
 
     def _create(self) -> None:
-        with _faults(self.path):
+        with _as_ledger_error(self.path):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             for path in (self.path, _head_file(self.path)):
                 os.close(os.open(path, os.O_RDWR | os.O_CREAT, _PRIVATE))
@@ -170,7 +170,7 @@ class Ledger:
                 os.close(folder)
 
     @contextmanager
-    def _alone(self) -> Iterator[IO[bytes]]:
+    def _locked(self) -> Iterator[IO[bytes]]:
         """Open the file to append under a lock; raise if another process wrote to it."""
         with self.path.open("ab", buffering=0) as stream:
             fcntl.flock(stream, fcntl.LOCK_EX)
@@ -182,7 +182,7 @@ class Ledger:
 
     def _append(self, line: bytes) -> None:
         head = sha256(line).hexdigest()
-        with _faults(self.path), self._alone() as stream:
+        with _as_ledger_error(self.path), self._locked() as stream:
             try:
                 if stream.write(line + b"\n") <= len(line):
                     raise OSError("the disk is full")
@@ -207,19 +207,19 @@ def read_entries(path: Path) -> Iterator[Entry]:
         yield link.entry
 
 
-def verify(path: Path, *, noted: str = "") -> Verdict:
+def verify(path: Path, *, recorded_head: str = "") -> Verdict:
     """Verify the chain up to the head; this changes nothing and may run while the site writes.
 
-    `noted` is a head that was kept elsewhere: it must be the digest of a line.
+    `recorded_head` is a head that was kept elsewhere: it must be the digest of a line.
     """
     known, size = _snapshot(path)
     entries = bytes_out = end = 0
-    found = noted in ("", _FIRST)
+    found = recorded_head in ("", _FIRST)
     digests = deque([_FIRST], maxlen=2)
     for link in _walk(path, size):
         entries, bytes_out, end = entries + 1, bytes_out + link.entry.bytes, link.end
         digests.append(link.digest)
-        found = found or link.digest == noted
+        found = found or link.digest == recorded_head
     # A power cut between a line and its head leaves the head one line behind, which is not a forgery.
     if known != digests[-1] and (known != digests[0] or end < size):
         raise LedgerError(f"{path.name}: its end is missing or altered, or lines were added from outside")
@@ -230,7 +230,7 @@ def verify(path: Path, *, noted: str = "") -> Verdict:
 
 def _snapshot(path: Path) -> tuple[str, int]:
     """Return the head and the length of the file at one moment, between two lines of a writer."""
-    with _faults(path), path.open("rb") as stream:
+    with _as_ledger_error(path), path.open("rb") as stream:
         fcntl.flock(stream, fcntl.LOCK_SH)
         head = _head_file(path)
         known = head.read_bytes()[:80].strip().decode("ascii", "replace") if head.exists() else ""
@@ -240,7 +240,7 @@ def _snapshot(path: Path) -> tuple[str, int]:
 def _walk(path: Path, size: int) -> Iterator[_Link]:
     """Yield the lines in the first `size` bytes, up to an incomplete one."""
     previous, end = _FIRST, 0
-    with _faults(path), path.open("rb") as stream:
+    with _as_ledger_error(path), path.open("rb") as stream:
         for number in count(1):
             line = stream.readline(min(size - end, _LONGEST_LINE))
             if not line.endswith(b"\n"):
@@ -268,7 +268,7 @@ def _head_file(path: Path) -> Path:
 
 
 @contextmanager
-def _faults(path: Path) -> Iterator[None]:
+def _as_ledger_error(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:

@@ -69,10 +69,10 @@ class Message:
 
     def value(self, name: str, kind: type[Kind]) -> Kind:
         """Return a value; raise a `MessageError` if it is missing or not of `kind`. True does not count as a number."""
-        found = self.values.get(name)
-        if not isinstance(found, kind) or (isinstance(found, bool) and kind is not bool):
+        value = self.values.get(name)
+        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
             raise MessageError("value-missing", f"{name} as {kind.__name__}")
-        return found
+        return value
 
     def group(self, prefix: str) -> dict[str, Array]:
         """Return the arrays called `prefix/…`, without the prefix."""
@@ -95,7 +95,7 @@ class MessageBuffer:
     """Memory for one encoded message at a time, reused because new memory costs more than the copy into it.
 
     Arrays that were decoded from a message are views of this memory. While one of them is alive, the next message gets
-    new memory, so nothing that somebody still reads is overwritten.
+    new memory, so an array that is still in use is never overwritten.
     """
 
     def __init__(self) -> None:

@@ -22,16 +22,16 @@ from typing import Any, NamedTuple
 from wardround.errors import MessageError
 from wardround.parsing import parse_json
 
-__all__ = ["REFUSED_SUMS", "Drawn", "SiteHistory", "most_repeats"]
+__all__ = ["MOST_REFUSED_SUMS", "Draw", "SiteHistory", "most_repeats"]
 
-REFUSED_SUMS = 32  # under one sealing key; finding the one of 100 sites that spoils sums takes up to 9
+MOST_REFUSED_SUMS = 32  # under one sealing key; finding the one of 100 sites that spoils sums takes up to 9
 _FILE = "history.jsonl"
 _PRIVATE = 0o600
-_REPEATS, _ROUNDS_A_REPEAT = 16, 10  # repeated rounds in one study: so many, and one more for every so many rounds
-_SCORINGS = 16  # of a site's notes, in addition to two for each round
+_REPEATS, _ROUNDS_PER_REPEAT = 16, 10  # repeated rounds in one study: 16, and one more for every ten rounds
+_SCORINGS = 16  # scorings of a site's notes, in addition to two for each round
 
 
-class Drawn(NamedTuple):
+class Draw(NamedTuple):
     """How a site drew the sentences of a round."""
 
     question: str  # digest of the question and of everything before it
@@ -40,16 +40,16 @@ class Drawn(NamedTuple):
 
 def most_repeats(rounds: int) -> int:
     """Return how often rounds may be repeated with other sentences in a study of `rounds` rounds."""
-    return _REPEATS + rounds // _ROUNDS_A_REPEAT
+    return _REPEATS + rounds // _ROUNDS_PER_REPEAT
 
 
 class SiteHistory:
-    """The record of one site; `lasting` forces each line to disk, which studies on one machine do not need."""
+    """The record of one site; `durable` forces each line to disk, which studies on one machine do not need."""
 
-    def __init__(self, folder: Path, *, lasting: bool = False) -> None:
+    def __init__(self, folder: Path, *, durable: bool = False) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self._path, self._lasting = folder / _FILE, lasting
-        self._rounds: dict[int, Drawn] = {}
+        self._path, self._durable = folder / _FILE, durable
+        self._rounds: dict[int, Draw] = {}
         self._opened: set[str] = set()  # nonces of exchanges
         self._refused: Counter[int] = Counter()  # by epoch
         self._sizes: dict[str, int] = {}
@@ -57,19 +57,19 @@ class SiteHistory:
         self._counts: Counter[str] = Counter()  # repeats, learnings, changes of clips, scorings
         self._read()
 
-    def draw_of(self, number: int, question: str, *, after: int, rounds: int) -> int:
+    def draw_index(self, number: int, question: str, *, after: int, rounds: int) -> int:
         """Return the index of the draw for a round: a new one if the site was restored to an older state.
 
         From an older state the site would draw sentences that it drew before, whatever number the round has. Only the
         same question from the same state gets the same draw.
 
         Args:
-            number: the round that is asked for.
+            number: the requested round.
             question: digest of the question and of everything that led to the state.
             after: the last round that the state has seen.
-            rounds: number of rounds of the study, which bounds how often there may be a new draw.
+            rounds: number of rounds of the study, which limits the number of new draws.
         """
-        if self.knows(number, question):
+        if self.is_known(number, question):
             return self._rounds[number].redraw
         if after >= max(self._rounds, default=0):
             return self._counts["repeat"]
@@ -77,12 +77,12 @@ class SiteHistory:
             raise MessageError("repeats", "too many rounds of this study were repeated with other questions")
         return self._counts["repeat"] + 1
 
-    def knows(self, number: int, question: str) -> bool:
+    def is_known(self, number: int, question: str) -> bool:
         """Return whether this was the last question for the round."""
         before = self._rounds.get(number)
         return before is not None and before.question == question
 
-    def note_round(self, number: int, drawn: Drawn) -> None:
+    def note_round(self, number: int, drawn: Draw) -> None:
         """Record that the site draws the sentences of a round."""
         if self._rounds.get(number) != drawn:
             self._write({"round": number, "question": drawn.question, "redraw": drawn.redraw})
@@ -95,9 +95,9 @@ class SiteHistory:
 
     def check_key(self, epoch: int) -> None:
         """Raise a `MessageError` for a sealing key under which too many sums were refused."""
-        if self._refused[epoch] >= REFUSED_SUMS:
+        if self._refused[epoch] >= MOST_REFUSED_SUMS:
             raise MessageError(
-                "rotate", f"{REFUSED_SUMS} sums were refused under the key of epoch {epoch}; have the keys rotated"
+                "rotate", f"{MOST_REFUSED_SUMS} sums were refused under the key of epoch {epoch}; have the keys rotated"
             )
 
     def note_opened(self, nonce: str) -> None:
@@ -140,7 +140,7 @@ class SiteHistory:
         descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, _PRIVATE)
         try:
             os.write(descriptor, json.dumps(line).encode() + b"\n")
-            if self._lasting:
+            if self._durable:
                 os.fsync(descriptor)
         finally:
             os.close(descriptor)
@@ -163,7 +163,7 @@ class SiteHistory:
     def _take(self, line: Mapping[str, Any]) -> None:
         if "round" in line:
             redraw = int(line["redraw"])
-            self._rounds[int(line["round"])] = Drawn(line["question"], redraw)
+            self._rounds[int(line["round"])] = Draw(line["question"], redraw)
             self._counts["repeat"] = max(self._counts["repeat"], redraw)
         elif "opened" in line:
             self._opened.add(line["opened"])

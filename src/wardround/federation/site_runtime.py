@@ -21,18 +21,18 @@ from torch import Tensor
 from wardround.errors import MessageError, TrainingError
 from wardround.federation.aggregation import AggregationClient, SharedCopy, Tensors
 from wardround.federation.message import Array, Message, Value, content_digest
-from wardround.federation.site_history import Drawn, most_repeats
+from wardround.federation.site_history import Draw, most_repeats
 from wardround.tasks.task import Example, Task, TaskScore
 from wardround.text.document import Document
 from wardround.training.batches import length_buckets, pad_batches
 from wardround.training.optimizer import ParameterOptimizer
 from wardround.training.randomness import seeded_from
-from wardround.training.state_files import copy_into, load_tensors, save_tensors, under
+from wardround.training.state_files import copy_into, load_tensors, save_tensors, tensors_under
 from wardround.training.training_config import Rates
 
 __all__ = ["COMMON_STEPS", "PublicSet", "RequestPolicy", "Site", "SiteNotes", "Step", "rates_in", "score_message"]
 
-_GENERATIONS = 2  # states kept on disk: the newest, and the one before it in case the coordinator never saw the newest
+_GENERATIONS = 2  # states kept on disk: the newest, and the previous one in case the newest answer was lost
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class PublicSet:
     """A small set of examples that everybody in a study may read; empty if the algorithm needs none."""
 
     examples: Sequence[Example] = field(default=(), repr=False)
-    labelled: bool = True  # whether their labels may be used
+    labelled: bool = True  # whether the labels of the examples may be used
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class RequestPolicy:
 class Site:
     """Answers the steps of one algorithm, within the request policy of its study.
 
-    `lasting` writes the state of a round before its answer leaves, so that a site that dies loses nothing it sent;
+    `durable` writes the state of a round before its answer leaves, so that a site that dies loses nothing it sent;
     otherwise the coordinator asks for it. With `keeps_last`, a site with a private half ends with its last model, not
     with the one that scored best on its development notes.
     """
@@ -97,7 +97,7 @@ class Site:
         folder: Path,
         seed: int,
         request_policy: RequestPolicy | None = None,
-        lasting: bool = False,
+        durable: bool = False,
         keeps_last: bool = False,
         replica: SharedCopy | None = None,
         on_finish: Callable[[Task, TaskScore], None] | None = None,
@@ -110,20 +110,21 @@ class Site:
         self._algorithm_steps = frozenset(steps)
         self.request_policy, self.on_finish = request_policy, on_finish
         self.private, self.shared = model.private_parameters(), model.shared_parameters()
-        self.private_optimizer, self.shared_optimizer = self._stepper(self.private), self._stepper(self.shared)
+        self.private_optimizer = self._optimizer_for(self.private)
+        self.shared_optimizer = self._optimizer_for(self.shared)
         self.round = 0  # the last round this site trained in
         self.batches_drawn = 0
         self.held: dict[str, Tensor] = {}  # what an algorithm keeps at the site until a later exchange
         self._order: list[list[int]] = []
-        self._order_of = (-1, 0, 0, "")
-        self._asked = ("", Message())  # the present step and its question
-        self._training: tuple[int, Drawn] | None = None  # the round of the present step, if it trains
+        self._order_key = (-1, 0, 0, "")
+        self._request = ("", Message())  # the present step and its question
+        self._training: tuple[int, Draw] | None = None  # the round of the present step, if it trains
         self._redraw = 0
         self._is_new_question = False
-        self._past = bytes(32)  # digest of everything that led to this state
-        self._kept: dict[str, Tensor] = {}
-        self._kept_f1 = -1.0
-        self._lasting, self._keeps_last = lasting, keeps_last
+        self._hash_chain = bytes(32)  # covers everything that led to this state
+        self._best: dict[str, Tensor] = {}
+        self._best_f1 = -1.0
+        self._durable, self._keeps_last = durable, keeps_last
         folder.mkdir(parents=True, exist_ok=True)
         self._resume()
 
@@ -133,48 +134,48 @@ class Site:
             raise MessageError("step", "this site does not know the step")
         self.check_policy(message.values)
         before = self._progress()
-        self._asked, self._training = (step, message), None
+        self._request, self._training = (step, message), None
         try:
             answer = self.steps[step](self, message)
         finally:
-            self._asked = ("", Message())
+            self._request = ("", Message())
             # Gradients are as large as the model, and the next question may go to another site.
             self.model.zero_grad(set_to_none=True)
         if self._training is not None:
-            self._past = bytes.fromhex(self._training[1].question)
+            self._hash_chain = bytes.fromhex(self._training[1].question)
         elif step in self._algorithm_steps:  # its message may change what the site trains on next
-            self.note_past(content_digest(message, purpose=step).encode())
-        if self._lasting and self._progress() != before:
+            self.extend_hash_chain(content_digest(message, purpose=step).encode())
+        if self._durable and self._progress() != before:
             self.save(max(self.round, self.replica.number if self.replica else 0))
         return answer
 
     def close(self) -> None:
         """Save the state, so that a later site in the same folder continues from it."""
-        save_tensors(self._laid_aside, self.state())
+        save_tensors(self._laid_aside_file, self.state())
 
     def check_policy(self, values: Mapping[str, Value]) -> None:
         """Raise a `MessageError` for values outside the request policy."""
         if self.request_policy is not None:
             self.request_policy.check(values)
 
-    def check_round(self, number: int) -> None:
-        """Raise a `MessageError` for a round that this site has trained in already; note the round otherwise."""
+    def begin_round(self, number: int) -> None:
+        """Record the round and draw its sentences; raise a `MessageError` if this site has trained in it already."""
         if number <= self.round:
             raise MessageError("round", f"this site has done round {self.round}; restore an earlier state first")
-        step, message = self._asked
+        step, message = self._request
         # On one machine, where all parties belong to one person, the arrays need not be hashed at every site.
-        asked = message if self._lasting else Message(message.values)
-        question = sha256(self._past + content_digest(asked, purpose=step).encode()).hexdigest()
-        self._is_new_question = not self.history.knows(number, question)
-        self._redraw = self.history.draw_of(number, question, after=self.round, rounds=self.rounds)
-        self._training = number, Drawn(question, self._redraw)
+        hashed = message if self._durable else Message(message.values)
+        question = sha256(self._hash_chain + content_digest(hashed, purpose=step).encode()).hexdigest()
+        self._is_new_question = not self.history.is_known(number, question)
+        self._redraw = self.history.draw_index(number, question, after=self.round, rounds=self.rounds)
+        self._training = number, Draw(question, self._redraw)
         # Before anything is drawn: a training that fails reveals something about its sentences too.
         self.history.note_round(*self._training)
         self.aggregation.begin(number, after=self.round, most_redraws=most_repeats(self.rounds))
 
-    def note_past(self, what: bytes) -> None:
-        """Add to the digest of everything that led to the state of this site."""
-        self._past = sha256(self._past + what).digest()
+    def extend_hash_chain(self, data: bytes) -> None:
+        """Add data to the digest of everything that led to the state of this site."""
+        self._hash_chain = sha256(self._hash_chain + data).digest()
 
     @property
     def rounds(self) -> int:
@@ -188,7 +189,7 @@ class Site:
 
     def announce(self, update: Tensors, *, weight: float, values: Mapping[str, Value]) -> Message:
         """Return the answer to a training step: the update, or the announcement of one that is held."""
-        learn_clips = self._asked[1].values.get("learn_clips") is True
+        learn_clips = self._request[1].values.get("learn_clips") is True
         if learn_clips and self._is_new_question:
             self.history.count_learning(rounds=self.rounds)
         return self.aggregation.announce(update, weight=weight, values=values, learn_clips=learn_clips)
@@ -221,15 +222,15 @@ class Site:
     def next_rows(self, size: int, *, fewest: int = 1) -> list[int]:
         """Return the rows of the next mini-batch; each epoch is shuffled by seed, site and the epoch's number.
 
-        The last one of an epoch holds what is left, filled up to `fewest`.
+        The last mini-batch of an epoch holds the remaining rows and is padded to `fewest`.
         """
         per_epoch = -(-len(self.notes.train) // size)
         epoch, position = divmod(self.batches_drawn, per_epoch)
-        if self._order_of != (epoch, size, fewest, self._redraw_suffix()):
+        if self._order_key != (epoch, size, fewest, self._redraw_suffix()):
             lengths = [self.task.length(example) for example in self.notes.train]
             batches = length_buckets(lengths, size, f"{self.seed}/{self.name}/epoch-{epoch}{self._redraw_suffix()}")
             self._order = pad_batches(batches, fewest)
-            self._order_of = (epoch, size, fewest, self._redraw_suffix())
+            self._order_key = (epoch, size, fewest, self._redraw_suffix())
         self.batches_drawn += 1
         return self._order[position]
 
@@ -241,15 +242,15 @@ class Site:
 
     def keep_if_best(self, f1: float) -> None:
         """Keep the whole model if no earlier round scored higher; a site without a private half keeps none."""
-        if self.private and not self._keeps_last and f1 > self._kept_f1:
-            self._kept_f1 = f1
-            self._kept = {name: p.detach().clone() for name, p in (self.private | self.shared).items()}
+        if self.private and not self._keeps_last and f1 > self._best_f1:
+            self._best_f1 = f1
+            self._best = {name: p.detach().clone() for name, p in (self.private | self.shared).items()}
 
     def restore_best(self) -> None:
         """Load the model of this site's best round, if it kept one."""
         parameters = self.private | self.shared
         with torch.no_grad():
-            for name, tensor in self._kept.items():
+            for name, tensor in self._best.items():
                 parameters[name].copy_(tensor)
 
     @contextmanager
@@ -259,7 +260,7 @@ class Site:
         try:
             yield
         except Exception:
-            self._take(before)
+            self._load_state(before)
             raise
 
     def save(self, round_number: int) -> None:
@@ -273,72 +274,73 @@ class Site:
         earlier = [path for path in self._saved() if path <= latest]
         if not earlier:
             raise MessageError("no-state", f"this site has no state as old as round {round_number}")
-        self._load(earlier[-1])
+        self._load_file(earlier[-1])
         self._discard([later for later in self._saved() if later > latest])
 
     def state(self) -> dict[str, Tensor]:
         """Return everything that the next rounds of this site depend on."""
         tensors = {f"private/{name}": parameter.detach() for name, parameter in self.private.items()}
-        tensors |= {f"kept/{name}": tensor for name, tensor in self._kept.items()}
+        tensors |= {f"kept/{name}": tensor for name, tensor in self._best.items()}
         tensors |= {f"held/{name}": tensor for name, tensor in self.held.items()}
         tensors |= {f"optimizer/{name}": tensor for name, tensor in self.private_optimizer.state().items()}
         tensors |= {f"shared_optimizer/{name}": tensor for name, tensor in self.shared_optimizer.state().items()}
         tensors |= {f"aggregation/{n}": tensor for n, tensor in self.aggregation.state().items()}
         tensors |= {f"replica/{n}": tensor for n, tensor in (self.replica.state() if self.replica else {}).items()}
-        tensors["kept_f1"] = torch.tensor(self._kept_f1, dtype=torch.float64)
-        tensors["past"] = torch.tensor(list(self._past), dtype=torch.uint8)
+        tensors["kept_f1"] = torch.tensor(self._best_f1, dtype=torch.float64)
+        tensors["past"] = torch.tensor(list(self._hash_chain), dtype=torch.uint8)
         return tensors | {"round": torch.tensor(self.round), "batches_drawn": torch.tensor(self.batches_drawn)}
 
     def _resume(self) -> None:
         """Load the newest state; a site without one writes the first."""
-        newest = [*self._saved(), *([self._laid_aside] if self._laid_aside.is_file() else [])]
+        newest = [*self._saved(), *([self._laid_aside_file] if self._laid_aside_file.is_file() else [])]
         if newest:
-            self._load(newest[-1])
+            self._load_file(newest[-1])
         else:
             self.save(0)
 
-    def _load(self, path: Path) -> None:
+    def _load_file(self, path: Path) -> None:
         try:
-            self._take(load_tensors(path))
+            self._load_state(load_tensors(path))
         except (TrainingError, KeyError, ValueError) as error:
             raise MessageError("state", f"{path.name} is damaged, or of another model") from error
 
-    def _take(self, tensors: Mapping[str, Tensor]) -> None:
-        copy_into(self.private, under("private", tensors))
+    def _load_state(self, tensors: Mapping[str, Tensor]) -> None:
+        copy_into(self.private, tensors_under("private", tensors))
         device = self.model.device
-        self._kept = {name: tensor.to(device) for name, tensor in under("kept", tensors).items()}
-        self.held = {name: tensor.to(device) for name, tensor in under("held", tensors).items()}
-        self.private_optimizer.load(under("optimizer", tensors))
-        self.shared_optimizer.load(under("shared_optimizer", tensors))
-        self.aggregation.load(under("aggregation", tensors) or under("giving", tensors))  # as 0.1 called it
+        self._best = {name: tensor.to(device) for name, tensor in tensors_under("kept", tensors).items()}
+        self.held = {name: tensor.to(device) for name, tensor in tensors_under("held", tensors).items()}
+        self.private_optimizer.load(tensors_under("optimizer", tensors))
+        self.shared_optimizer.load(tensors_under("shared_optimizer", tensors))
+        # Version 0.1 saved the state of the aggregation under "giving".
+        self.aggregation.load(tensors_under("aggregation", tensors) or tensors_under("giving", tensors))
         if self.replica is not None:
-            self.replica.load(under("replica", tensors))
-        self._kept_f1 = float(tensors["kept_f1"])
-        self._past = bytes(tensors["past"].tolist())
+            self.replica.load(tensors_under("replica", tensors))
+        self._best_f1 = float(tensors["kept_f1"])
+        self._hash_chain = bytes(tensors["past"].tolist())
         self.round, self.batches_drawn = int(tensors["round"]), int(tensors["batches_drawn"])
 
     def _progress(self) -> tuple[float, ...]:
         """Return the numbers whose change requires writing the state."""
-        return self.round, self._kept_f1, *(part.changes for part in (self.aggregation, self.replica) if part)
+        return self.round, self._best_f1, *(part.changes for part in (self.aggregation, self.replica) if part)
 
     def _redraw_suffix(self) -> str:
         """Return a suffix for seeds, empty unless the first draw of a round must not be used again."""
         revealed = self.aggregation.redraws
         return f"/again-{revealed}-{self._redraw}" if revealed or self._redraw else ""
 
-    def _stepper(self, parameters: Mapping[str, Tensor]) -> ParameterOptimizer:
+    def _optimizer_for(self, parameters: Mapping[str, Tensor]) -> ParameterOptimizer:
         return ParameterOptimizer(parameters, self.model.output_names(parameters))
 
     def _discard(self, paths: Sequence[Path]) -> None:
         """Remove these states, and `laid-aside.safetensors`, which is no longer the newest."""
-        for path in (*paths, self._laid_aside):
+        for path in (*paths, self._laid_aside_file):
             path.unlink(missing_ok=True)
 
     def _saved(self) -> list[Path]:
         return sorted(self.folder.glob("state-*.safetensors"))
 
     @property
-    def _laid_aside(self) -> Path:
+    def _laid_aside_file(self) -> Path:
         return self.folder / "laid-aside.safetensors"
 
     def _state_file(self, round_number: int) -> Path:

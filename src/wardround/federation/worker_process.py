@@ -133,7 +133,7 @@ def round_of(message: Message) -> int:
 
 
 class WorkerProcess:
-    """The parent's end: starts `command` when it is first asked, and again after it died.
+    """The parent's end: starts `command` at the first request, and again after it has died.
 
     `command` runs a program that calls `serve_worker`. Its standard error goes to `errors`; None is the parent's own.
     It inherits the file descriptors that `descriptors` returns at each start. Several threads may ask; they are
@@ -167,7 +167,7 @@ class WorkerProcess:
             except (OSError, MessageError):
                 frame = None
             if frame is None:
-                self._bury()
+                self._reap()
                 raise MessageError(_DIED, "the site's worker ended in the middle of an answer")
         if frame.head.get("code") != "":
             raise MessageError(safe_code(frame.head.get("code")), "the site's worker could not do the step")
@@ -181,7 +181,7 @@ class WorkerProcess:
         try:
             if self._process is not None:
                 _end(self._process)
-            self._bury()
+            self._reap()
         finally:
             self._lock.release()
 
@@ -193,7 +193,7 @@ class WorkerProcess:
 
     def _running(self) -> subprocess.Popen[bytes]:
         if self._process is not None and self._process.poll() is not None:
-            self._bury()
+            self._reap()
         if self._process is None:
             self._process = subprocess.Popen(  # noqa: S603 - the site's own command
                 self._command,
@@ -204,7 +204,7 @@ class WorkerProcess:
             )
         return self._process
 
-    def _bury(self) -> None:
+    def _reap(self) -> None:
         """Wait for the ended process and close its pipes."""
         process, self._process = self._process, None
         if process is not None:
@@ -228,7 +228,7 @@ def serve_worker(open_worker: Callable[[], BytesWorker]) -> None:
             body = worker.answer_bytes(str(frame.head["step"]), int(frame.head["round"]), frame.body)
             head = {"code": ""}
         except Exception as error:  # any error here is an absence at the coordinator
-            _log.warning("a step failed: %s", where(error))
+            _log.warning("a step failed: %s", error_location(error))
             head, body = {"code": safe_code(code_of(error))}, b""
         frames.done()  # first: the parent may end the input as soon as it has the answer
         _write(sink, head, body)
@@ -320,7 +320,7 @@ def _close(stream: IO[bytes] | None) -> None:
         pass  # unwritten data has no reader any more
 
 
-def where(error: Exception) -> str:
+def error_location(error: Exception) -> str:
     """Return the code or class of an error and its place; its text is withheld because it might quote a note."""
     frame = traceback.extract_tb(error.__traceback__)[-1]
     return f"{safe_code(code_of(error))} at {Path(frame.filename).name}:{frame.lineno}"

@@ -22,7 +22,7 @@ from typing import Any
 import torch
 
 from wardround.errors import ModelError
-from wardround.parsing import MalformedDataError, is_whole, read_json
+from wardround.parsing import MalformedDataError, is_integer, read_json
 
 __all__ = [
     "UnloadableError",
@@ -253,7 +253,7 @@ def _check_json(path: Path, name: str, *, is_top: bool) -> None:
         if key in _ATTENTION and "/" in json.dumps(value):
             raise ModelError(f"{name}: {key!r} names code of a hub, which is never run; remove the setting")
         if key in _SIZES and path.name == _CONFIG and value is not None:
-            if not is_whole(value) or not 0 <= value <= _SIZES[key]:
+            if not is_integer(value) or not 0 <= value <= _SIZES[key]:
                 shown = str(value) if isinstance(value, int | float) else f"of type {type(value).__name__}"
                 raise ModelError(f"{name}: {key!r} is {shown}; it must be a whole number from 0 to {_SIZES[key]:,}")
     if path.name == _INDEX:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from wardround.errors import KitError
 from wardround.federation.engines.flare.requests import COORDINATOR
-from wardround.parsing import is_whole
+from wardround.parsing import is_integer
 
 __all__ = ["COORDINATOR", "KEYS", "KitPlan", "check_site_name"]
 
@@ -35,7 +35,7 @@ class KitPlan:
         _require(_STUDY, self.study, "study", allowed)
         _require(_HOST, self.host, "host", "a host name or an IPv4 address")
         for what, number in (("port", self.port), ("days of validity", self.days)):
-            if not is_whole(number):
+            if not is_integer(number):
                 raise KitError(f"{what}: a whole number is expected, not a value of kind {type(number).__name__}")
         if not 1 <= self.port <= 65535:
             raise KitError(f"port {self.port} does not exist; choose one from 1024 to 65535")

@@ -29,7 +29,7 @@ from wardround.errors import KitError
 from wardround.federation.engines.flare import certificates
 from wardround.federation.engines.flare.certificates import ROOT, write_private
 from wardround.federation.engines.flare.requests import FlareParty
-from wardround.parsing import MalformedDataError, is_whole, parse_json, read_limited
+from wardround.parsing import MalformedDataError, is_integer, parse_json, read_limited
 from wardround.provisioning.kit_plan import COORDINATOR, KEYS, KitPlan, check_site_name
 from wardround.secure_aggregation.identities import weakness_of_certificate, weakness_of_request
 from wardround.secure_aggregation.keys.peers import PartyFiles
@@ -297,7 +297,7 @@ def _read_facts(data: bytes, place: str) -> tuple[str, KitPlan, str]:
     try:
         facts: dict[str, Any] = parse_json(data)
         version = facts["version"]
-        if not is_whole(version):
+        if not is_integer(version):
             raise TypeError
         if version not in _READABLE:
             raise KitError(
@@ -308,7 +308,7 @@ def _read_facts(data: bytes, place: str) -> tuple[str, KitPlan, str]:
         sites, keys = facts["sites"], facts.get("keys", "")  # kits without a key service have none
         if not isinstance(keys, str) or not isinstance(digest, str) or not isinstance(sites, list):
             raise TypeError
-        if not (is_whole(facts["port"]) and is_whole(facts["days"])):
+        if not (is_integer(facts["port"]) and is_integer(facts["days"])):
             raise TypeError
         plan = KitPlan(facts["study"], facts["host"], facts["port"], tuple(sites), facts["days"], keys)
         if facts["role"] != _role(name) or name not in plan.parties:

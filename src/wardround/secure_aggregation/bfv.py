@@ -37,7 +37,7 @@ __all__ = [
     "BfvSum",
     "Ciphertexts",
     "Opener",
-    "Sealed",
+    "SealedBlocks",
     "Sealer",
     "check",
     "coefficients",
@@ -88,7 +88,7 @@ class Ciphertexts:
 
 
 @dataclass(frozen=True, eq=False)
-class Sealed:
+class SealedBlocks:
     """Ciphertexts with the weighted sum Σ ρ_b block_b of their coefficients, for both halves of the weights ρ_b."""
 
     ciphertexts: Ciphertexts
@@ -132,7 +132,7 @@ class Sealer:
         self._encoder = _seal().BatchEncoder(parameters.context)
         self._encryptor = _seal().Encryptor(parameters.context, _secret_key(parameters, secret))
 
-    def seal(self, slots: Array, weights: Array) -> Sealed:
+    def seal(self, slots: Array, weights: Array) -> SealedBlocks:
         """Encrypt slots, padded with zeros; `weights` has one number below 2^60 per block.
 
         The weighted sum covers whole ciphertexts, so SEAL first expands the half that is sent as a seed.
@@ -155,7 +155,7 @@ class Sealer:
                 high.add(upper, cipher)
                 low.add(lower, cipher)
         sealed = Ciphertexts(data, np.full(blocks, length, np.int32))
-        return Sealed(sealed, (high.coefficients(),), (low.coefficients(),))
+        return SealedBlocks(sealed, (high.coefficients(),), (low.coefficients(),))
 
     def _encrypt(self, slots: Array, file: _MemoryFile, row: memoryview) -> None:
         plain = _seal().Plaintext()

@@ -16,7 +16,7 @@ import numpy as np
 
 from wardround.errors import MessageError, UsageError
 from wardround.federation.message import Array
-from wardround.secure_aggregation.bfv import HALF, Ciphertexts, Sealed
+from wardround.secure_aggregation.bfv import HALF, Ciphertexts, SealedBlocks
 
 __all__ = [
     "BLOCK",
@@ -62,7 +62,7 @@ def blocks(numbers: int) -> int:
     return -(-numbers // BLOCK)
 
 
-def seal(numbers: Array, secret: bytes, weights: Array) -> Sealed:
+def seal(numbers: Array, secret: bytes, weights: Array) -> SealedBlocks:
     """Encrypt numbers block by block at a site; `weights` has one number below 2^60 per block."""
     if not np.isfinite(numbers).all():
         raise MessageError("not-a-number", "the update holds NaN or infinity")
@@ -73,16 +73,16 @@ def seal(numbers: Array, secret: bytes, weights: Array) -> Sealed:
         sealed = vector(context, numbers[block * BLOCK : (block + 1) * BLOCK].tolist())
         combined.add(weight, sealed)
         parts.append(sealed.serialize())
-    return Sealed(_joined(parts), *combined.halves())
+    return SealedBlocks(_joined(parts), *combined.halves())
 
 
-def combination(ciphertexts: Ciphertexts, secret: bytes, numbers: int, weights: Array) -> Sealed:
+def combination(ciphertexts: Ciphertexts, secret: bytes, numbers: int, weights: Array) -> SealedBlocks:
     """Return the same ciphertexts with their weighted sum; nothing is decrypted."""
     context = _with_secret(secret)
     combined = _Combination(context)
     for weight, vector in zip(weights.tolist(), _loaded(context, ciphertexts, numbers), strict=True):
         combined.add(weight, vector)
-    return Sealed(ciphertexts, *combined.halves())
+    return SealedBlocks(ciphertexts, *combined.halves())
 
 
 def open(ciphertexts: Ciphertexts, secret: bytes, numbers: int) -> Array:

@@ -19,7 +19,7 @@ from wardround.federation.message import Array, Message
 from wardround.secure_aggregation import masks
 from wardround.secure_aggregation.exchange import Exchange
 from wardround.secure_aggregation.identities import Certifier, Identity, PublicKeys, check_public_keys
-from wardround.secure_aggregation.mac import MacTag, added, pad_of
+from wardround.secure_aggregation.mac import MacTag, add_tags, derive_pad
 from wardround.secure_aggregation.mechanisms import AgreedMechanism
 from wardround.secure_aggregation.packing import Packed, SlotLayout
 from wardround.secure_aggregation.transcript import Transcript, check_seed, contribute, sealed_digest
@@ -28,7 +28,7 @@ __all__ = ["EpochKey", "SealedUpdate", "SecretSource", "SecureAggregationClient"
 
 _NONCE_LENGTH, _EPOCH_LENGTH = 12, 4  # bytes in front of locked data
 _ROUNDS_TO_ZERO = 0.5  # units, the largest number that rounding makes zero
-_FAINT = 1 / 16  # units; with feedback, a number above it counts at least once in sixteen rounds
+_ROUNDS_TO_ZERO_WITH_FEEDBACK = 1 / 16  # units; residues of a number above it add up to one unit within sixteen rounds
 _LOCK, _FINGERPRINT = b"wardround-lock-1", b"wardround-fingerprint-1"
 
 
@@ -149,7 +149,7 @@ class SecureAggregationClient:
             {"exchange": exchange.digest(), "clipped": packed.clipped, "vanished": self._vanished(packed)}, arrays
         )
         digest = sealed_digest(sealed)
-        tag = added([hashed, self._pad(key, exchange, self._name, digest)], codec.moduli)
+        tag = add_tags([hashed, self._pad(key, exchange, self._name, digest)], codec.moduli)
         commitment = masks.commitment(seed, context=exchange.context, site=self._name) if seed else ""
         contribution = contribute(self._identity, exchange, digest, tag=tag, commitment=commitment)
         self._epoch = exchange.epoch
@@ -183,7 +183,7 @@ class SecureAggregationClient:
         self._epoch = exchange.epoch
         return mean
 
-    def lock(self, data: bytes, *, purpose: str) -> bytes:
+    def encrypt_for_sites(self, data: bytes, *, purpose: str) -> bytes:
         """Encrypt data under a key that all sites share, in the epoch of the last exchange."""
         if not self._epoch:
             raise MessageError("behind", "this site has not taken part since it was started")
@@ -192,7 +192,7 @@ class SecureAggregationClient:
         head = self._epoch.to_bytes(_EPOCH_LENGTH, "big")
         return head + nonce + cipher.encrypt(nonce, data, self._purpose(purpose))
 
-    def unlock(self, locked: bytes, *, purpose: str) -> bytes:
+    def decrypt_from_site(self, locked: bytes, *, purpose: str) -> bytes:
         """Decrypt data that a site of the study locked for this purpose."""
         epoch = int.from_bytes(locked[:_EPOCH_LENGTH], "big")
         nonce, sealed = locked[_EPOCH_LENGTH:][:_NONCE_LENGTH], locked[_EPOCH_LENGTH + _NONCE_LENGTH :]
@@ -215,7 +215,7 @@ class SecureAggregationClient:
         for name, number in packed.largest.items():
             group = self.mechanism.groups[name]
             largest[group] = max(largest[group], number)
-        threshold = _FAINT if self._feedback else _ROUNDS_TO_ZERO
+        threshold = _ROUNDS_TO_ZERO_WITH_FEEDBACK if self._feedback else _ROUNDS_TO_ZERO
         return sum(0 < number <= threshold for number in largest.values())
 
     def _mask(self, slots: Array, exchange: Exchange, public_keys: Mapping[SiteId, bytes]) -> bytes:
@@ -233,9 +233,9 @@ class SecureAggregationClient:
         self._masked.add(exchange.context)
         context, modulus, seed = exchange.context, self.mechanism.codec.ring, masks.new_seed()
         if others:
-            shared = masks.pairwise(self._identity, others, context=context, slots=len(slots), modulus=modulus)
+            shared = masks.pairwise_masks(self._identity, others, context=context, slots=len(slots), modulus=modulus)
             masks.add(slots, shared, modulus)
-        masks.add(slots, masks.own(seed, context=context, slots=len(slots), modulus=modulus), modulus)
+        masks.add(slots, masks.self_mask(seed, context=context, slots=len(slots), modulus=modulus), modulus)
         return seed
 
     def _check_transcript(
@@ -269,13 +269,13 @@ class SecureAggregationClient:
             raise MessageError("mac", "a contribution has a tag of another scheme")
         hash_key = codec.hash_key(key.group_key, exchange.context, slots)
         pads = [self._pad(key, exchange, c.site, c.digest) for c in transcript.contributions]
-        found = added([codec.hash(message.arrays, slots, key.secret, hash_key), *pads], codec.moduli)
-        if found != added([c.tag for c in transcript.contributions], codec.moduli):
+        found = add_tags([codec.hash(message.arrays, slots, key.secret, hash_key), *pads], codec.moduli)
+        if found != add_tags([c.tag for c in transcript.contributions], codec.moduli):
             raise MessageError("mac", "is not the sum of the listed contributions, or was changed")
 
     def _pad(self, key: EpochKey, exchange: Exchange, site: SiteId, digest: str) -> MacTag:
         moduli = self.mechanism.codec.moduli
-        return pad_of(key.group_key, context=exchange.context, site=site, digest=digest, moduli=moduli)
+        return derive_pad(key.group_key, context=exchange.context, site=site, digest=digest, moduli=moduli)
 
     def _open_stand_in(self, exchange: Exchange, layout: SlotLayout, key: EpochKey) -> None:
         """Do the same work as for a valid sum: decrypt, remove masks, unpack."""

@@ -16,7 +16,7 @@ from wardround.federation.aggregation import RunningSum
 from wardround.federation.message import Array
 from wardround.secure_aggregation import ckks, masks
 from wardround.secure_aggregation.bfv import BfvParameters, Ciphertexts, Opener, Sealer, coefficients
-from wardround.secure_aggregation.mac import CiphertextHash, MacTag, hash_of
+from wardround.secure_aggregation.mac import CiphertextHash, MacTag, derive_hash
 from wardround.secure_aggregation.packing import MASKED, Layout, Packed, SlotLayout
 from wardround.secure_aggregation.workers import running_sum
 
@@ -139,7 +139,7 @@ class BfvCodec:
 
     def hash_key(self, group_key: bytes, context: bytes, slots: int) -> CiphertextHash:
         """Derive a hash over both polynomials of every block."""
-        return hash_of(
+        return derive_hash(
             group_key,
             context=context,
             moduli=self.moduli,
@@ -182,7 +182,7 @@ class CkksCodec:
 
     def hash_key(self, group_key: bytes, context: bytes, slots: int) -> CiphertextHash:
         """Derive a hash over both polynomials of every block, modulo each prime."""
-        return hash_of(
+        return derive_hash(
             group_key,
             context=context,
             moduli=self.moduli,

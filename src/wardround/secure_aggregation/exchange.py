@@ -25,12 +25,12 @@ _KEY = re.compile(r"[0-9a-f]{0,64}")
 _LONGEST_STEP = 100
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 # Other parties hold certificates of the study too; none of them may count as a site.
-_NO_SITES = frozenset({"admin", "client", "coordinator", "keys", "server"})
+_RESERVED_NAMES = frozenset({"admin", "client", "coordinator", "keys", "server"})
 
 
 def is_site_name(name: str) -> bool:
     """Return whether a site may have this name: plain characters, and not the name of another party."""
-    return _NAME.fullmatch(name) is not None and name not in _NO_SITES
+    return _NAME.fullmatch(name) is not None and name not in _RESERVED_NAMES
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,7 @@ __all__ = [
     "Signatures",
     "check_public_keys",
     "check_signature",
+    "is_authority",
     "open_signatures",
     "weakness",
     "weakness_of_certificate",
@@ -249,13 +250,17 @@ def _trusted_key(pem: bytes, root: bytes, name: str | None) -> rsa.RSAPublicKey:
     if name is not None and names != [name]:
         raise MessageError("certificate", "was issued to another party")
     key = certificate.public_key()
-    try:
-        is_authority = certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
-    except x509.ExtensionNotFound:
-        is_authority = False
-    if is_authority or not isinstance(key, rsa.RSAPublicKey):
+    if is_authority(certificate) or not isinstance(key, rsa.RSAPublicKey):
         raise MessageError("certificate", "is not a certificate of a party")
     return key
+
+
+def is_authority(certificate: x509.Certificate) -> bool:
+    """Return whether a certificate may issue others."""
+    try:
+        return certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
+    except x509.ExtensionNotFound:
+        return False
 
 
 def weakness(signed: x509.Certificate | x509.CertificateSigningRequest) -> str:

@@ -20,8 +20,8 @@ needs ρᵀ(S' − S) r = δ for a matrix S' − S ≠ 0 and a δ that he choose
 because r is uniform modulo q. If it is not zero, ρᵀ(S' − S) r equals δ with probability at most 1/q, because ρ is
 uniform too. So one attempt succeeds with probability at most 2/q, and k attempts, each answered only with "refused",
 with at most 2k/q. To list a site that did not contribute, an attacker must guess its pad: 1/q. A site allows at most
-`REFUSED_SUMS` refusals under one sealing key (see `federation.site_history`), so k is at most that number times the
-number of sites; the number of sums under the key does not matter. For BFV q has 60 bits: with 32 refusals and 100
+`MOST_REFUSED_SUMS` refusals under one sealing key (see `federation.site_history`), so k is at most that number times
+the number of sites; the number of sums under the key does not matter. For BFV q has 60 bits: with 32 refusals and 100
 sites, 2k/q is below 2⁻⁴⁷. For CKKS each of three primes, of 60, 40 and 40 bits, has a tag. An attacker may change the
 residues of one prime only, so the smallest prime determines the bound: below 2⁻²⁷. There ρ is uniform modulo the
 largest prime only; modulo a prime of 40 bits no residue is more than 1 + 2⁻¹⁹ times as likely as another.
@@ -43,7 +43,7 @@ from wardround.federation.message import Array
 from wardround.secure_aggregation import masks
 from wardround.secure_aggregation.bfv import HALF
 
-__all__ = ["CiphertextHash", "MacTag", "added", "hash_of", "pad_of"]
+__all__ = ["CiphertextHash", "MacTag", "add_tags", "derive_hash", "derive_pad"]
 
 MacTag = tuple[int, ...]  # one number per prime
 
@@ -53,7 +53,7 @@ _COEFFICIENTS = b"wardround-mac-coefficients-2\x00"
 _WEIGHT = 2 * HALF
 _WORD = 32  # bits of the halves in which coefficients are multiplied
 _LIMB = 7  # bits; 2^32 · 2^7 · 2^14 products stay below 2^53 and are exact in float64
-_LONGEST = 1 << 14  # 32-bit words in a block
+_MOST_WORDS = 1 << 14  # 32-bit words in a block
 # Products of this size stay on one core. For larger ones BLAS starts threads, which may cost more than they save.
 _BLOCKS_AT_ONCE, _WORDS_AT_ONCE = 8, 2048
 
@@ -94,7 +94,7 @@ class CiphertextHash:
     def _limbs(self) -> Array:
         """Return r times 1 and r times 2^32 as limbs of 7 bits: [32-bit words of a block, limbs], float64."""
         (modulus,), (r,) = self.moduli, self.coefficients
-        assert 2 * len(r) <= _LONGEST and modulus <= 1 << _WEIGHT, "sums of products are no longer exact"
+        assert 2 * len(r) <= _MOST_WORDS and modulus <= 1 << _WEIGHT, "sums of products are no longer exact"
         upper = (r.astype(object) << _WORD) % modulus
         slots = np.stack([r, upper.astype(np.uint64)], axis=1).reshape(-1)
         shifts = np.arange(0, _WEIGHT, _LIMB, dtype=np.uint64)
@@ -102,30 +102,32 @@ class CiphertextHash:
         return limbs
 
 
-def hash_of(
+def derive_hash(
     group_key: bytes, *, context: bytes, moduli: Sequence[int], blocks: int, coefficients: int
 ) -> CiphertextHash:
     """Derive the hash of one exchange; `context` is its digest."""
     assert max(moduli) <= 1 << _WEIGHT, "a weight is two halves"
     # Below the largest prime: below 2^60, zero would be twice as likely as most other residues.
-    weights = masks.stream(masks.derived(group_key, _BLOCKS, context), blocks, max(moduli))
+    weights = masks.key_stream(masks.derive_key(group_key, _BLOCKS, context), blocks, max(moduli))
     vectors = [
-        masks.stream(masks.derived(group_key, _COEFFICIENTS, context, str(place).encode()), coefficients, modulus)
+        masks.key_stream(
+            masks.derive_key(group_key, _COEFFICIENTS, context, str(place).encode()), coefficients, modulus
+        )
         for place, modulus in enumerate(moduli)
     ]
     return CiphertextHash(tuple(moduli), weights, tuple(vectors))
 
 
-def pad_of(group_key: bytes, *, context: bytes, site: SiteId, digest: str, moduli: Sequence[int]) -> MacTag:
+def derive_pad(group_key: bytes, *, context: bytes, site: SiteId, digest: str, moduli: Sequence[int]) -> MacTag:
     """Derive the pad of a site for the ciphertexts that have this digest."""
     parts = context, site.encode("ascii"), bytes.fromhex(digest)
     return tuple(
-        int(masks.stream(masks.derived(group_key, _PAD, *parts, str(place).encode()), 1, modulus)[0])
+        int(masks.key_stream(masks.derive_key(group_key, _PAD, *parts, str(place).encode()), 1, modulus)[0])
         for place, modulus in enumerate(moduli)
     )
 
 
-def added(tags: Iterable[MacTag], moduli: Sequence[int]) -> MacTag:
+def add_tags(tags: Iterable[MacTag], moduli: Sequence[int]) -> MacTag:
     """Add tags, pads and hashes modulo each prime."""
     columns = zip(*tags, strict=True)
     return tuple(sum(column) % modulus for column, modulus in zip(columns, moduli, strict=True))

@@ -24,7 +24,17 @@ from wardround.federation.message import Array
 from wardround.secure_aggregation.exchange import Exchange
 from wardround.secure_aggregation.identities import Identity, PublicKeys
 
-__all__ = ["add", "commitment", "derived", "new_seed", "own", "pairwise", "remove_self_masks", "stream", "subtract"]
+__all__ = [
+    "add",
+    "commitment",
+    "derive_key",
+    "key_stream",
+    "new_seed",
+    "pairwise_masks",
+    "remove_self_masks",
+    "self_mask",
+    "subtract",
+]
 
 _PAIR, _OWN = b"wardround-mask-1\x00", b"wardround-own-1\x00"
 _COMMITMENT = b"wardround-seed-commitment-2\x00"
@@ -39,7 +49,7 @@ def new_seed() -> bytes:
     return secrets.token_bytes(_KEY_LENGTH)
 
 
-def stream(key: bytes, slots: int, modulus: int) -> Array:
+def key_stream(key: bytes, slots: int, modulus: int) -> Array:
     """Return slots that are uniform below `modulus`, as uint64: the key stream of AES-256 in counter mode from 0.
 
     A slot is 64 bits of the stream, or 32 if the modulus needs no more, lowest byte first, cut to the bit length of the
@@ -59,7 +69,7 @@ def stream(key: bytes, slots: int, modulus: int) -> Array:
     return found
 
 
-def pairwise(
+def pairwise_masks(
     identity: Identity, public_keys: Mapping[SiteId, PublicKeys], *, context: bytes, slots: int, modulus: int
 ) -> Array:
     """Return the sum of the masks that this site shares with each other site; over all sites the masks cancel.
@@ -72,16 +82,17 @@ def pairwise(
     total: Array = np.zeros(slots, np.uint64)
     for name, keys in public_keys.items():
         if name != me:
-            key = derived(identity.agree(keys), _PAIR, context, *(part.encode("ascii") for part in sorted((me, name))))
-            (add if me < name else subtract)(total, stream(key, slots, modulus), modulus)
+            pair = (part.encode("ascii") for part in sorted((me, name)))
+            key = derive_key(identity.agree(keys), _PAIR, context, *pair)
+            (add if me < name else subtract)(total, key_stream(key, slots, modulus), modulus)
     return total
 
 
-def own(seed: bytes, *, context: bytes, slots: int, modulus: int) -> Array:
+def self_mask(seed: bytes, *, context: bytes, slots: int, modulus: int) -> Array:
     """Return the site's own mask, which remains in the sum until the site sends the seed."""
     if len(seed) != _KEY_LENGTH:
         raise MessageError("seed", f"a seed has {_KEY_LENGTH} bytes")
-    return stream(derived(seed, _OWN, context), slots, modulus)
+    return key_stream(derive_key(seed, _OWN, context), slots, modulus)
 
 
 def remove_self_masks(slots: Array, exchange: Exchange, seeds: Mapping[SiteId, bytes], modulus: int) -> None:
@@ -89,7 +100,7 @@ def remove_self_masks(slots: Array, exchange: Exchange, seeds: Mapping[SiteId, b
     if seeds.keys() != exchange.weights.keys():
         raise MessageError("seed", "a seed is needed from each site of the exchange")
     for site in exchange.weights:
-        subtract(slots, own(seeds[site], context=exchange.context, slots=len(slots), modulus=modulus), modulus)
+        subtract(slots, self_mask(seeds[site], context=exchange.context, slots=len(slots), modulus=modulus), modulus)
 
 
 def commitment(seed: bytes, *, context: bytes, site: SiteId) -> str:
@@ -111,7 +122,7 @@ def subtract(into: Array, other: Array, modulus: int) -> None:
         _reduce(part, modulus)
 
 
-def derived(secret: bytes, label: bytes, *parts: bytes) -> bytes:
+def derive_key(secret: bytes, label: bytes, *parts: bytes) -> bytes:
     """Derive a key for one purpose; each part follows its length, so that different lists of parts never collide."""
     info = label + b"".join(len(part).to_bytes(4, "big") + part for part in parts)
     return HKDF(algorithm=SHA256(), length=_KEY_LENGTH, salt=None, info=info).derive(secret)

@@ -56,14 +56,14 @@ class ClientSetup:
 
     agree: Callable[[], AgreedMechanism]
     codec: Callable[[], PlainCodec]
-    folder: Path  # where the site keeps its lasting record
+    folder: Path  # where the site keeps its permanent record
     identity: Callable[[], Identity]
     secrets: SecretSource | None = None  # sealing keys
     certifier: Certifier | None = None
     clips: Mapping[str, float] | None = None  # by layer group; a missing one is learned
     error_feedback: bool = False  # add what rounding took from an update to the next one
     largest_share: float = 1.0  # of one site in a mean
-    lasting: bool = False  # force records to disk before anything leaves
+    durable: bool = False  # force records to disk before anything leaves
 
 
 class Mechanism:
@@ -145,7 +145,7 @@ class Mechanism:
             setup.folder,
             clips=setup.clips or {},
             feedback=setup.error_feedback,
-            lasting=setup.lasting,
+            durable=setup.durable,
             largest_share=setup.largest_share,
         )
 
@@ -180,7 +180,7 @@ class Plain(Mechanism):
         """Build a site's end."""
         from wardround.secure_aggregation.plain import PlainClient
 
-        return PlainClient(setup.folder, setup.codec(), lasting=setup.lasting)
+        return PlainClient(setup.folder, setup.codec(), durable=setup.durable)
 
 
 class Masked(Mechanism):

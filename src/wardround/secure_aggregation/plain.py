@@ -18,13 +18,13 @@ from wardround.federation.aggregation import (
     OpenSum,
     Reader,
     RoundSum,
-    Rows,
     RunningSum,
+    SparseRows,
     Tensors,
     check_weight,
-    spread_rows,
+    scatter_rows,
 )
-from wardround.federation.federation import SiteId, each_checked
+from wardround.federation.federation import SiteId, checked_by_site
 from wardround.federation.message import Array, Message, Value
 from wardround.federation.site_history import SiteHistory
 
@@ -71,7 +71,7 @@ class PlainServer:
             codec.check(reply, like=like)
             coordinator.check_weight(site, reply.value("weight", float))
 
-        replies = each_checked(context.ask(step, context.question(values), to=context.sites), check)
+        replies = checked_by_site(context.ask(step, context.question(values), to=context.sites), check)
         running = codec.sum()
         with context.cost.phase("combine"):
             for site, message in context.usable(replies):
@@ -87,9 +87,9 @@ class PlainClient:
     changes = 0
     redraws = 0
 
-    def __init__(self, folder: Path, codec: PlainCodec | None = None, *, lasting: bool = False) -> None:
+    def __init__(self, folder: Path, codec: PlainCodec | None = None, *, durable: bool = False) -> None:
         self.codec = codec or PlainUpdates()
-        self.history = SiteHistory(folder, lasting=lasting)
+        self.history = SiteHistory(folder, durable=durable)
 
     def steps(self, replica: Any) -> Mapping[str, Callable[[Any, Message], Message]]:
         """Return no steps: there are no later phases."""
@@ -122,10 +122,10 @@ class PlainUpdates:
         lengths: dict[str, Value] = {}  # of tables that are sent in part
         arrays: dict[str, Array] = {}
         for name, part in update.items():
-            found = part if isinstance(part, Rows) else _touched(part)
-            if isinstance(found, Rows):
+            found = part if isinstance(part, SparseRows) else _touched(part)
+            if isinstance(found, SparseRows):
                 lengths[name], arrays[f"rows/{name}"] = found.length, np.asarray(found.rows, np.int32)
-            numbers = found.numbers if isinstance(found, Rows) else found
+            numbers = found.numbers if isinstance(found, SparseRows) else found
             with np.errstate(over="ignore"):  # refused below
                 arrays[f"update/{name}"] = np.asarray(np.multiply(numbers, weight), np.float32)
             _check_numbers(name, arrays[f"update/{name}"], weight)
@@ -173,7 +173,7 @@ class UpdateSum:
             if array.dtype != np.float32:
                 raise MessageError("shapes", f"an update is float32, not {array.dtype}")
         for name, array in update.items():
-            tables[name].add(Rows(rows[name], array, tables[name].shape[0]) if name in rows else array)
+            tables[name].add(SparseRows(rows[name], array, tables[name].shape[0]) if name in rows else array)
         self.tables, self.weight, self.count = tables, self.weight + own, self.count + 1
 
     def total(self) -> dict[str, Array]:
@@ -185,7 +185,7 @@ class UpdateSum:
             with np.errstate(over="ignore"):
                 numbers = np.asarray(table.numbers / self.weight, np.float32)
             _check_numbers(name, numbers, 1.0)
-            mean[name] = numbers if table.rows is None else spread_rows(numbers, table.rows, table.shape)
+            mean[name] = numbers if table.rows is None else scatter_rows(numbers, table.rows, table.shape)
         return mean
 
 
@@ -197,16 +197,16 @@ class TableSum:
         self.rows: Array | None = np.zeros(0, np.int32) if len(shape) == 2 else None  # None: all of them
         self.numbers: Array = np.zeros(shape if self.rows is None else (0, *shape[1:]))
 
-    def add(self, part: Array | Rows) -> None:
+    def add(self, part: Array | SparseRows) -> None:
         """Add an array, or some rows of one."""
-        rows, numbers = (part.rows, part.numbers) if isinstance(part, Rows) else (None, part)
+        rows, numbers = (part.rows, part.numbers) if isinstance(part, SparseRows) else (None, part)
         if self.rows is not None:
             needed = None if rows is None else np.union1d(self.rows, rows)
             if needed is None or 2 * len(needed) > self.shape[0]:
-                self.numbers, self.rows = spread_rows(self.numbers, self.rows, self.shape), None
+                self.numbers, self.rows = scatter_rows(self.numbers, self.rows, self.shape), None
             elif len(needed) > len(self.rows):
                 places, shape = np.searchsorted(needed, self.rows), (len(needed), *self.shape[1:])
-                self.rows, self.numbers = needed, spread_rows(self.numbers, places, shape)
+                self.rows, self.numbers = needed, scatter_rows(self.numbers, places, shape)
         if rows is None:
             self.numbers += numbers
         else:
@@ -214,15 +214,15 @@ class TableSum:
 
     def total(self) -> Array:
         """Return the sum as a whole array."""
-        return self.numbers if self.rows is None else spread_rows(self.numbers, self.rows, self.shape)
+        return self.numbers if self.rows is None else scatter_rows(self.numbers, self.rows, self.shape)
 
 
-def _touched(array: Array) -> Array | Rows:
+def _touched(array: Array) -> Array | SparseRows:
     """Return the non-zero rows of a large table if they are fewer than half of it; otherwise return the array."""
     if array.ndim != 2 or len(array) < _FEWEST_ROWS:
         return array
     rows = np.flatnonzero(array.any(axis=1))
-    return Rows(rows, array[rows], len(array)) if 2 * len(rows) < len(array) else array
+    return SparseRows(rows, array[rows], len(array)) if 2 * len(rows) < len(array) else array
 
 
 def _shapes(sealed: Message) -> dict[str, tuple[int, ...]]:

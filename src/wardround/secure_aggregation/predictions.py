@@ -32,10 +32,10 @@ _MOST_CLASSES = 2**16
 # How far the sum of a row of probabilities may be from one.
 # A softmax in float32 divides by a sum of C numbers, which is off by C roundings of at most 2^-24: C·2^-24 in all.
 # The limit is sixteen times as large, for other ways to compute it.
-_SLACK_A_CLASS = 2.0**-20
+_SLACK_PER_CLASS = 2.0**-20
 # Rounding to float16 changes a number p by at most p·2^-11, or a tiny one by 2^-25, which the limit above covers.
 # The numbers add up to one, so this is 2^-11 in all; twice that is allowed.
-_SLACK_OF_HALVES = 2.0**-10
+_FLOAT16_SLACK = 2.0**-10
 
 
 class PlainPredictions:
@@ -64,7 +64,7 @@ class PlainPredictions:
                 rows = np.array(dense(part), np.float32)
             # Before top-k drops any number.
             _check_rows(head, rows, slack=_slack(rows) if self.normalised else None)
-            arrays |= self._packed(head, rows)
+            arrays |= self._pack(head, rows)
         sealed = Message({"weight": float(weight), "digest": _digest(arrays, float(weight))}, arrays)
         self.check(sealed, like=update)
         return sealed
@@ -73,7 +73,7 @@ class PlainPredictions:
         """Raise a `MessageError` for other heads, shapes or dtypes than agreed, impossible predictions, and damage."""
         if _shapes(like) != self.shapes:
             raise MessageError("shapes", "the expected arrays have other heads, rows or classes than the public set")
-        self.unpacked(sealed)
+        self.unpack(sealed)
 
     def reweigh(self, sealed: Message, weight: float) -> Message:
         """Return the same predictions with another weight."""
@@ -85,7 +85,7 @@ class PlainPredictions:
         """Return an empty sum."""
         return PredictionSum(self)
 
-    def _packed(self, head: str, rows: Array) -> dict[str, Array]:
+    def _pack(self, head: str, rows: Array) -> dict[str, Array]:
         if self.precision == "float32":
             return {f"update/{head}": rows}
         with np.errstate(over="ignore"):  # refused when the message is checked
@@ -97,8 +97,8 @@ class PlainPredictions:
         chosen = np.take_along_axis(halves, largest, axis=1)
         return {f"update/{head}": chosen, f"classes/{head}": largest.astype(_class_type(rows.shape[1]))}
 
-    def unpacked(self, sealed: Message) -> dict[str, Array]:
-        """Return the rows in float64, after all checks."""
+    def unpack(self, sealed: Message) -> dict[str, Array]:
+        """Check the predictions and return their rows in float64."""
         weight = sealed.value("weight", float)
         check_weight(weight)
         update, classes = sealed.group("update"), sealed.group("classes")
@@ -127,14 +127,14 @@ class PlainPredictions:
             raise MessageError("classes", f"{head}: classes must be ascending, without repeats, and belong to the head")
         _check_finite(head, chosen)
         largest = chosen.astype(np.float64)
-        left = 1.0 - largest.sum(axis=1, keepdims=True)
-        slack = _SLACK_OF_HALVES + _SLACK_A_CLASS * width
+        remainder = 1.0 - largest.sum(axis=1, keepdims=True)
+        slack = _FLOAT16_SLACK + _SLACK_PER_CLASS * width
         # A class that was left out is at most as likely as the least likely class that was sent.
         most = (width - kept) * largest.min(axis=1, keepdims=True)
         _check_probabilities(head, largest, 0.0)
-        if not ((left >= -slack) & (left <= most + slack)).all():
+        if not ((remainder >= -slack) & (remainder <= most + slack)).all():
             raise MessageError("sum", f"{head}: the {kept} largest numbers of a row cannot belong to one distribution")
-        rows = np.repeat(left.clip(min=0.0) / max(width - kept, 1), width, axis=1)
+        rows = np.repeat(remainder.clip(min=0.0) / max(width - kept, 1), width, axis=1)
         np.put_along_axis(rows, classes.astype(np.int64), largest, axis=1)
         return rows
 
@@ -142,7 +142,7 @@ class PlainPredictions:
         """Return how far the sum of a row may be from one; None for logits, which need not add up to one."""
         if not self.normalised:
             return None
-        return _slack(rows) + (0.0 if self.precision == "float32" else _SLACK_OF_HALVES)
+        return _slack(rows) + (0.0 if self.precision == "float32" else _FLOAT16_SLACK)
 
 
 class PredictionSum:
@@ -157,7 +157,7 @@ class PredictionSum:
     def add(self, message: Message) -> None:
         """Add the predictions of one site."""
         own = message.value("weight", float)
-        for head, rows in self._codec.unpacked(message).items():
+        for head, rows in self._codec.unpack(message).items():
             self._total[head] += own * rows
         self.weight, self.count = self.weight + own, self.count + 1
 
@@ -222,7 +222,7 @@ def _class_type(classes: int) -> np.dtype[np.unsignedinteger]:
 
 def _slack(rows: Array) -> float:
     """Return how far the sum of a row of float32 probabilities may be from one."""
-    return _SLACK_A_CLASS * float(rows.shape[1])
+    return _SLACK_PER_CLASS * float(rows.shape[1])
 
 
 def _check_form(head: str, array: Array, *, kind: np.dtype, shape: tuple[int, ...]) -> None:

@@ -14,7 +14,7 @@ from torch import Tensor
 from wardround.errors import MessageError, TrainingError
 from wardround.federation.coordinator import Coordinator
 from wardround.federation.message import Array, Value
-from wardround.training.state_files import copy_into, under
+from wardround.training.state_files import copy_into, tensors_under
 
 __all__ = ["Replica", "digest_of_start"]
 
@@ -31,11 +31,11 @@ def digest_of_start(shared: Mapping[str, Array]) -> str:
 class Replica:
     """The shared half at a site: it is stepped as at the coordinator, and that of the best round is kept.
 
-    `begins` is the digest of the starting point if it is sent to the sites; empty if the seed determines it.
+    `start_digest` is the digest of the starting point if it is sent to the sites; empty if the seed determines it.
     """
 
-    def __init__(self, server: Coordinator, begins: str = "") -> None:
-        self._server, self._begins = server, begins
+    def __init__(self, server: Coordinator, start_digest: str = "") -> None:
+        self._server, self._start_digest = server, start_digest
         self._scored: dict[str, Tensor] = {}  # the shared half of the last round that was scored
         self._scored_round = 0
         self._best: dict[str, Tensor] = {}
@@ -55,21 +55,23 @@ class Replica:
             raise MessageError("behind", f"this site's shared half belongs to round {self.number}")
         if self.number > after:
             raise MessageError("round", f"this site's shared half belongs to round {self.number}")
-        return self._server.as_asked()
+        return self._server.shared_views()
 
     @property
     def receives_start(self) -> bool:
         """Return whether the starting point is sent to the sites."""
-        return bool(self._begins)
+        return bool(self._start_digest)
 
     @property
     def has_begun(self) -> bool:
         """Return whether this copy has its starting point."""
-        return not self._begins or bool(self.number) or digest_of_start(self._server.as_asked()) == self._begins
+        if not self._start_digest or self.number:
+            return True
+        return digest_of_start(self._server.shared_views()) == self._start_digest
 
     def begin(self, shared: Mapping[str, Array]) -> None:
         """Load the starting point, which must have the study's digest; a copy that has begun stays unchanged."""
-        if not self._begins or digest_of_start(shared) != self._begins:
+        if not self._start_digest or digest_of_start(shared) != self._start_digest:
             raise MessageError("start", "is not the starting point of the study")
         if self.has_begun:
             return
@@ -119,7 +121,7 @@ class Replica:
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
         """Restore from another copy's `state()`."""
-        self._server.load_state(under("server", tensors))
+        self._server.load_state(tensors_under("server", tensors))
         self._scored_round, self._scored = _kept("scored", tensors)
         self._best_round, self._best = _kept("best", tensors)
 
@@ -144,5 +146,5 @@ def _kept(prefix: str, tensors: Mapping[str, Tensor]) -> tuple[int, dict[str, Te
     for name in tensors:
         head = name.partition("/")[0]
         if head.startswith(f"{prefix}-"):
-            return int(head.removeprefix(f"{prefix}-")), under(head, tensors)
+            return int(head.removeprefix(f"{prefix}-")), tensors_under(head, tensors)
     return 0, {}

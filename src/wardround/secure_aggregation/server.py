@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from wardround.errors import FederationError, MessageError, SpoiledSumError
 from wardround.federation.aggregation import OpenSum, Reader, RoundSum, SealedSum, capped_weights, check_weight
-from wardround.federation.federation import SiteId, each_checked
+from wardround.federation.federation import SiteId, checked_by_site
 from wardround.federation.message import Array, Message, Value
 from wardround.secure_aggregation.exchange import Exchange
 from wardround.secure_aggregation.identities import Certifier, PublicKeys, check_public_keys
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
 __all__ = ["ExchangeSum", "SecureAggregationServer"]
 
-_MARGIN = 2.0  # a learned clip is so many times the largest accepted number
-_FAR = 8.0  # a site's largest number is accepted up to so many times the median
+_MARGIN = 2.0  # a learned clip is this many times the largest accepted number
+_FAR = 8.0  # a site's largest number is accepted up to this many times the median
 _SMALLEST_CLIP = 1e-6  # for layers that no site changed
 _LARGEST_NUMBER = 1e9  # in a sensible update; under a larger clip all other updates would round to zero
 
@@ -101,7 +101,7 @@ class SecureAggregationServer:
             try:
                 found = self._parameters()
             except MessageError as error:  # the round may be tried again
-                raise FederationError(f"the sealing key in force is not known ({error.code})") from None
+                raise FederationError(f"the current sealing key is not known ({error.code})") from None
             if found.scheme != self.mechanism.key_scheme:
                 raise FederationError(
                     f"the sealing key is for {found.scheme}, the study needs {self.mechanism.key_scheme}; issue another"
@@ -128,7 +128,7 @@ class SecureAggregationServer:
             check_public_keys(PublicKeys.from_bytes(answer.blobs["public_keys"]), site, self._certifier)
             _largest_by_group(answer)
 
-        replies = each_checked(context.ask(step, context.question(values), to=context.sites), check)
+        replies = checked_by_site(context.ask(step, context.question(values), to=context.sites), check)
         return {
             site: _Announcement(
                 answer.value("weight", float),
@@ -163,11 +163,11 @@ class SecureAggregationServer:
     ) -> tuple[ExchangeSum, int]:
         """Add the submissions of the sites; return the sum and the number of clipped numbers."""
         total = self.total(exchange, public_keys)
-        shown = public_keys if self.mechanism.is_masked else {}
+        sent_keys = public_keys if self.mechanism.is_masked else {}
         question = Message(
             {"round": exchange.round, "exchange": exchange.to_values()},
             {},
-            {f"public_keys/{site}": keys for site, keys in shown.items()},
+            {f"public_keys/{site}": keys for site, keys in sent_keys.items()},
         )
 
         def add(site: SiteId, answer: Message) -> None:
@@ -180,7 +180,7 @@ class SecureAggregationServer:
         clipped = 0
         replies = context.ask("submit", question, to=context.sites)
         with context.cost.phase("combine"):
-            for site, answer in context.usable(each_checked(replies, add)):
+            for site, answer in context.usable(checked_by_site(replies, add)):
                 clipped += answer.value("clipped", int)
                 if answer.value("vanished", int):
                     context.vanished[site] = answer.value("vanished", int)
@@ -198,7 +198,7 @@ class SecureAggregationServer:
                 wrong.append(site)
                 raise
 
-        replies = each_checked(context.ask("unmask", question, to=context.sites), check)
+        replies = checked_by_site(context.ask("unmask", question, to=context.sites), check)
         seeds = {site: answer.blobs["seed"] for site, answer in context.answered(replies)}
         if wrong:
             raise SpoiledSumError(

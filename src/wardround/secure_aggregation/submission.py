@@ -26,21 +26,21 @@ from wardround.parsing import read_json
 from wardround.secure_aggregation.client import SealedUpdate, SecureAggregationClient
 from wardround.secure_aggregation.exchange import Exchange
 from wardround.secure_aggregation.replica import Replica
-from wardround.training.state_files import force, under
+from wardround.training.state_files import fsync_path, tensors_under
 
 if TYPE_CHECKING:
     from wardround.federation.site_runtime import Site
 
-__all__ = ["Record", "Submission", "replica_steps"]
+__all__ = ["Submission", "SubmissionRecord", "replica_steps"]
 
 _FILE, _OLD_FILE = "submissions.json", "given.json"  # 0.1 wrote the second
 _PRIVATE = 0o600
-_FAR = 1000.0  # a clip so many times above or below the site's largest number would destroy its update
+_FAR = 1000.0  # a clip this many times above or below the site's largest number would destroy its update
 _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
-class Record:
+class SubmissionRecord:
     """The site's last submission, and how often it drew other sentences after an update was unmasked."""
 
     round: int = 0
@@ -51,7 +51,7 @@ class Record:
     revealed: int = 0  # the last round whose update was unmasked and must not be submitted again
     redraws: int = 0
 
-    def after_submission(self, exchange: Exchange, sealed: SealedUpdate) -> Record:
+    def after_submission(self, exchange: Exchange, sealed: SealedUpdate) -> SubmissionRecord:
         """Return the record after a submission; the previous seed is dropped."""
         before = self.nonces if exchange.round == self.round else ()
         return replace(
@@ -74,24 +74,24 @@ class Submission:
         *,
         clips: Mapping[str, float],
         feedback: bool = False,
-        lasting: bool = False,
+        durable: bool = False,
         largest_share: float = 1.0,
     ) -> None:
         self.client = client
-        self.history = SiteHistory(folder, lasting=lasting)
+        self.history = SiteHistory(folder, durable=durable)
         self._largest_share = largest_share  # of one site in a mean, as the study allows
         folder.mkdir(parents=True, exist_ok=True)
-        self._path, self._feedback, self._lasting = folder / _FILE, feedback, lasting
-        self._agreed = dict(clips)  # set by the study
+        self._path, self._feedback, self._durable = folder / _FILE, feedback, durable
+        self._configured_clips = dict(clips)  # set by the study
         self._clips: dict[str, float] = {}  # used in the exchanges so far
         self._update: dict[str, Tensor] = {}
-        self._residue: dict[str, Tensor] = {}  # the part that rounding removed from the last update that was used
-        self._left: dict[str, Tensor] = {}  # the same for the last update that was submitted
+        self._residue: dict[str, Tensor] = {}  # the part that rounding removed from the last update that is in a mean
+        self._pending_residue: dict[str, Tensor] = {}  # of the last update that was submitted and is not in a mean yet
         self._weight = 0.0
         self._largest_by_group: dict[str, float] = {}  # of the update that is held
         self.changes = 0  # of the state; a new held update does not count
         old = folder / _OLD_FILE
-        self.record = _read(old if old.is_file() and not self._path.is_file() else self._path)
+        self.record = _read_record(old if old.is_file() and not self._path.is_file() else self._path)
 
     @property
     def redraws(self) -> int:
@@ -121,15 +121,15 @@ class Submission:
                 raise MessageError("repeats", "too many rounds were repeated after their updates were unmasked")
             # Earlier rounds stay marked as unmasked, because their updates may still be held.
             revealed = min(self.record.revealed, round_number - 1)
-            self._note(replace(self.record, revealed=revealed, redraws=self.record.redraws + 1))
+            self._write_record(replace(self.record, revealed=revealed, redraws=self.record.redraws + 1))
 
     def announce(
         self, update: Tensors, *, weight: float, values: Mapping[str, Value], learn_clips: bool = False
     ) -> Message:
         """Hold an update until it is known who takes part; while clips are learned, announce its largest numbers."""
         whole = {name: np.array(dense(part)) for name, part in update.items()}
-        for name, left in self._residue.items():
-            whole[name] += left.numpy()
+        for name, residue in self._residue.items():
+            whole[name] += residue.numpy()
         self._largest_by_group = self.client.largest_by_group(whole)
         if learn_clips:
             self._clips = {}
@@ -138,7 +138,7 @@ class Submission:
         announced: dict[str, Value] = {**values, "weight": weight}
         if not self._clips:
             announced["largest_by_group"] = {
-                group: size for group, size in self._largest_by_group.items() if group not in self._agreed
+                group: size for group, size in self._largest_by_group.items() if group not in self._configured_clips
             }
         return Message(announced, {}, {"public_keys": self.client.public_keys})
 
@@ -155,8 +155,8 @@ class Submission:
         self.changes += self._clips != exchange.clips
         self._clips = dict(exchange.clips)
         residue = sealed.residue if self._feedback else {}
-        self._left = {part: torch.from_numpy(array) for part, array in residue.items()}
-        self._note(self.record.after_submission(exchange, sealed))
+        self._pending_residue = {part: torch.from_numpy(array) for part, array in residue.items()}
+        self._write_record(self.record.after_submission(exchange, sealed))
         return sealed.message
 
     def unmask(self, message: Message) -> Message:
@@ -164,8 +164,8 @@ class Submission:
         if not self.record.seed or message.value("nonce", str) != self.record.nonce:
             raise MessageError("nonce", "this site has no submission in this exchange to unmask")
         seed = bytes.fromhex(self.record.seed)
-        self._note(replace(self.record, seed="", revealed=self.record.round))
-        self._used()
+        self._write_record(replace(self.record, seed="", revealed=self.record.round))
+        self._commit_residue()
         return Message({}, {}, {"seed": seed})
 
     def open(self, message: Message) -> dict[str, Array]:
@@ -181,14 +181,14 @@ class Submission:
             raise
         self.history.note_opened(exchange.nonce)
         if own is not None:
-            self._used()
+            self._commit_residue()
         return mean
 
     def state(self) -> dict[str, Tensor]:
         """Return what must be saved with the state of the site."""
         tensors = {f"update/{name}": tensor for name, tensor in self._update.items()}
         tensors |= {f"residue/{name}": tensor for name, tensor in self._residue.items()}
-        tensors |= {f"left/{name}": tensor for name, tensor in self._left.items()}
+        tensors |= {f"left/{name}": tensor for name, tensor in self._pending_residue.items()}
         tensors |= {f"clip/{group}": torch.tensor(clip, dtype=torch.float64) for group, clip in self._clips.items()}
         tensors |= {
             f"largest/{group}": torch.tensor(size, dtype=torch.float64)
@@ -198,12 +198,11 @@ class Submission:
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
         """Restore from `state()`."""
-        self._update, self._residue = under("update", tensors), under("residue", tensors)
-        self._left = under("left", tensors)
-        self._clips = {group: float(clip) for group, clip in under("clip", tensors).items()}
-        self._largest_by_group = {
-            group: float(size) for group, size in (under("largest", tensors) or under("extent", tensors)).items()
-        }
+        self._update, self._residue = tensors_under("update", tensors), tensors_under("residue", tensors)
+        self._pending_residue = tensors_under("left", tensors)
+        self._clips = {group: float(clip) for group, clip in tensors_under("clip", tensors).items()}
+        largest = tensors_under("largest", tensors) or tensors_under("extent", tensors)  # the key in earlier versions
+        self._largest_by_group = {group: float(size) for group, size in largest.items()}
         self._weight = float(tensors["weight"])
 
     def _check(self, exchange: Exchange, name: str, round_number: int) -> None:
@@ -216,7 +215,7 @@ class Submission:
         if exchange.nonce in self.record.nonces:
             raise MessageError("replay", "this site has submitted to the exchange before")
         self._check_weight(exchange, name)
-        agreed = self._clips or self._agreed
+        agreed = self._clips or self._configured_clips
         if any(exchange.clips.get(group) != clip for group, clip in agreed.items()):
             raise MessageError("clip", "the exchange has another clip than the study or the earlier rounds")
         for group, clip in exchange.clips.items():
@@ -236,35 +235,35 @@ class Submission:
         if weight != self._weight and not capped:
             raise MessageError("weight", "the exchange gives this site another weight than its own")
 
-    def _used(self) -> None:
-        """Note that the update is in a mean, so that the part that rounding removed is added to the next update.
+    def _commit_residue(self) -> None:
+        """Keep the part that rounding removed, to be added to the next update: the last one is in a mean.
 
         With masks and encryption this is called twice: when the update is unmasked and when the mean is opened.
         """
-        if self._left:
-            self._residue, self._left = self._left, {}
+        if self._pending_residue:
+            self._residue, self._pending_residue = self._pending_residue, {}
             self.changes += 1
 
-    def _note(self, record: Record) -> None:
+    def _write_record(self, record: SubmissionRecord) -> None:
         """Write the record to disk before anything leaves."""
         partial = self._path.with_name(_FILE + ".partial")
         descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _PRIVATE)
         with os.fdopen(descriptor, "w") as stream:
             json.dump(asdict(record), stream)
-        if self._lasting:
-            force(partial)
+        if self._durable:
+            fsync_path(partial)
         partial.replace(self._path)
-        if self._lasting:
-            force(self._path.parent)  # otherwise a power cut could undo the renaming and lose the new record
+        if self._durable:
+            fsync_path(self._path.parent)  # otherwise a power cut could undo the renaming and lose the new record
         self.record = record
 
 
-def _read(path: Path) -> Record:
+def _read_record(path: Path) -> SubmissionRecord:
     if not path.is_file():
-        return Record()
+        return SubmissionRecord()
     try:
         found = read_json(path)
-        return Record(**{**found, "nonces": tuple(found["nonces"])})
+        return SubmissionRecord(**{**found, "nonces": tuple(found["nonces"])})
     except (ValueError, TypeError, KeyError):
         raise MessageError("state", f"{path.name} is damaged") from None
 
@@ -278,25 +277,25 @@ def replica_steps(replica: Replica, submission: Submission) -> dict[str, Callabl
         number = message.value("round", int)
         replica.arrays(after=number - 1)  # refuse a wrong round before anything is opened
         replica.step(submission.open(message), message.values, number=number)
-        site.note_past(replica.shared_bytes())
+        site.extend_hash_chain(replica.shared_bytes())
         return Message({"shared": client.fingerprint(replica.shared_bytes())})
 
     def share_copy(site: Site, message: Message) -> Message:
         """Send this site's copy of the shared half to a site that is behind, encrypted for the study's sites."""
         number = message.value("round", int)
         replica.arrays(after=number)
-        return Message({}, {}, {"copy": client.lock(replica.to_bytes(), purpose=f"copy/{number}")})
+        return Message({}, {}, {"copy": client.encrypt_for_sites(replica.to_bytes(), purpose=f"copy/{number}")})
 
     def load_copy(site: Site, message: Message) -> Message:
         """Continue from another site's copy of the shared half, if this one's is older or differs."""
         number = message.value("round", int)
         if replica.number > number:
             raise MessageError("round", f"this site's shared half belongs to round {replica.number}")
-        copy = client.unlock(message.blobs.get("copy", b""), purpose=f"copy/{number}")
+        copy = client.decrypt_from_site(message.blobs.get("copy", b""), purpose=f"copy/{number}")
         with site.all_or_nothing():
             replica.load_bytes(copy)
             replica.arrays(after=number)
-            site.note_past(replica.shared_bytes())
+            site.extend_hash_chain(replica.shared_bytes())
         return Message({"shared": client.fingerprint(replica.shared_bytes())})
 
     def begin(site: Site, message: Message) -> Message:

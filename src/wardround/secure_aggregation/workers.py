@@ -39,7 +39,7 @@ _FEWEST_BLOCKS = 100  # smallest update worth dividing; one core adds it in 0.01
 _LONGEST_CHUNK = 512  # blocks sent to a worker at once
 _BUFFER = _LONGEST_CHUNK * 66_000  # bytes; a block of a sum has 65,659
 _HEAD_START = 0.002  # seconds
-_SECONDS, _SECONDS_A_BLOCK = 60.0, 0.01  # a worker's time limit; it needs 0.0002 per block
+_SECONDS, _SECONDS_PER_BLOCK = 60.0, 0.01  # a worker's time limit; it needs 0.0002 per block
 
 
 def running_sum(parameters: BfvParameters, blocks: int) -> RunningSum[Ciphertexts, Ciphertexts]:
@@ -71,12 +71,12 @@ class DividedSum:
 
     def __init__(self, parameters: BfvParameters, blocks: int, workers: WorkerPool) -> None:
         self._parameters, self._blocks = parameters, blocks
-        self._patience = _SECONDS + _SECONDS_A_BLOCK * blocks
+        self._patience = _SECONDS + _SECONDS_PER_BLOCK * blocks
         self._turns = _turns(blocks, 1 + len(workers.all))
         self._shares = [self._share_here()]
         # Not awaited yet: workers start while the sites are still encrypting.
         self._beginning = [(worker, worker.begin(self, parameters, len(self._turns))) for worker in workers.all]
-        self._is_whole = True
+        self._is_complete = True
 
     def add(self, ciphertexts: Ciphertexts) -> None:
         """Add one site's ciphertexts; those that `check` refuses leave the sum unchanged."""
@@ -84,12 +84,12 @@ class DividedSum:
         length = self._parameters.fresh.length
 
         def work(part: RunningSum[Ciphertexts, Ciphertexts], chunk: slice) -> None:
-            part.add(Ciphertexts(ciphertexts.data[_bytes(chunk, length)], ciphertexts.lengths[chunk]))
+            part.add(Ciphertexts(ciphertexts.data[_byte_range(chunk, length)], ciphertexts.lengths[chunk]))
 
         self._assign_shares()
-        self._is_whole = False  # until every share is added
+        self._is_complete = False  # until every share is added
         self._each(work)
-        self._is_whole = True
+        self._is_complete = True
 
     def total(self) -> Ciphertexts:
         """Return the sum so far; adding may continue."""
@@ -97,7 +97,7 @@ class DividedSum:
         data: Array = np.empty(self._blocks * length, np.uint8)
 
         def work(part: RunningSum[Ciphertexts, Ciphertexts], chunk: slice) -> None:
-            data[_bytes(chunk, length)] = part.total().data
+            data[_byte_range(chunk, length)] = part.total().data
 
         self._assign_shares()
         self._each(work)
@@ -105,7 +105,7 @@ class DividedSum:
 
     def _assign_shares(self) -> None:
         """Wait for the workers to begin, and assign the shares; raise a `FederationError` if a share was lost."""
-        if not self._is_whole:
+        if not self._is_complete:
             raise FederationError("a part of the exchange's sum is lost; try the round again")
         for worker, begun in self._beginning:
             self._wait([(worker, begun)])
@@ -219,7 +219,7 @@ class _RemoteSum:
         return Ciphertexts(self.worker.buffer.bytes[: blocks * length], np.full(blocks, length, np.int32))
 
 
-def _bytes(chunk: slice, length: int) -> slice:
+def _byte_range(chunk: slice, length: int) -> slice:
     return slice(chunk.start * length, chunk.stop * length)
 
 

@@ -71,9 +71,9 @@ def client_of(
     *,
     folder: Path,
     party_keys: PartyKeys | None = None,
-    lasting: bool = False,
+    durable: bool = False,
 ) -> AggregationClient:
-    """Return a site's end of the study's mechanism; `folder` holds its lasting record."""
+    """Return a site's end of the study's mechanism; `folder` holds its permanent record."""
     keys = party_keys or PartyKeys()
     setup = ClientSetup(
         agree=partial(mechanism_of, study, payload),
@@ -85,7 +85,7 @@ def client_of(
         clips=payload.bounds,
         error_feedback=study.privacy.error_feedback,
         largest_share=study.privacy.largest_share,
-        lasting=lasting,
+        durable=durable,
     )
     return study.privacy.protection.client(setup)
 

@@ -11,7 +11,7 @@ from typing import TextIO
 from rich.console import Console
 
 from wardround.errors import FederationError, UsageError
-from wardround.federation.engines.flare.coordinator_session import serve
+from wardround.federation.engines.flare.coordinator_session import run_coordinator_session
 from wardround.federation.engines.flare.flare_federation import FlareFederation
 from wardround.provisioning.kit_plan import KitPlan
 from wardround.provisioning.kits import Kit
@@ -90,7 +90,7 @@ def run_coordinator(kit: Kit, paths: LocalPaths | None = None, *, trackers: tupl
         with tracked(study, run_folder(kit), trackers, say=partial(print, file=terminal, flush=True)):
             _run_study(study, federation, run_folder(kit), terminal, party_keys)
 
-    return serve(
+    return run_coordinator_session(
         kit.party,
         run_study,
         signatures=open_signatures(key=kit.key, certificate=kit.certificate, root=kit.root),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from wardround.federation.engines.flare.site_session import attend
+from wardround.federation.engines.flare.site_session import run_site_session
 from wardround.parsing import read_json
 from wardround.provisioning.kits import Kit
 from wardround.secure_aggregation.identities import open_signatures
@@ -35,7 +35,7 @@ def take_part(kit: Kit) -> int:
         was_accepted = was_accepted or has_accepted(kit)
         return was_accepted
 
-    return attend(
+    return run_site_session(
         kit.party,
         worker_command(site_folder(kit).path / SPEC),
         signatures=open_signatures(key=kit.key, certificate=kit.certificate, root=kit.root),

@@ -38,20 +38,20 @@ def open_here(
     folder: Path,
     *,
     device: torch.device,
-    lasting: bool = False,
+    durable: bool = False,
     ledger: bool = False,
     party_keys: PartyKeys | None = None,
     model_pool: SharedModelPool | None = None,
 ) -> RequestHandler:
     """Open a site whose notes its section names.
 
-    `lasting` is for a site of a networked study: it writes its state before it answers, and always writes its ledger.
+    `durable` is for a site of a networked study: it writes its state before it answers, and always writes its ledger.
     """
     notes = load_notes(name, study.sites[name], seed=study.study.seed, types=study.types, tag_set=study.task.tag_set)
     site = open_site(
-        study, name, notes, folder=folder, device=device, lasting=lasting, party_keys=party_keys, model_pool=model_pool
+        study, name, notes, folder=folder, device=device, durable=durable, party_keys=party_keys, model_pool=model_pool
     )
-    return with_ledger(study, site, folder, lasting=lasting) if lasting or ledger else RequestHandler(site)
+    return with_ledger(study, site, folder, durable=durable) if durable or ledger else RequestHandler(site)
 
 
 def open_site(
@@ -61,7 +61,7 @@ def open_site(
     *,
     folder: Path,
     device: torch.device,
-    lasting: bool = False,
+    durable: bool = False,
     party_keys: PartyKeys | None = None,
     model_pool: SharedModelPool | None = None,
 ) -> Site:
@@ -99,12 +99,12 @@ def open_site(
         name,
         task,
         SiteNotes(train, data.dev, data.test, public),
-        aggregation=client_of(study, name, payload, folder=state, party_keys=party_keys, lasting=lasting),
+        aggregation=client_of(study, name, payload, folder=state, party_keys=party_keys, durable=durable),
         steps=study.algorithm.kind.site_steps,
         folder=state,
         seed=study.study.seed,
         request_policy=request_policy_of(study),
-        lasting=lasting,
+        durable=durable,
         keeps_last=study.keeps_last,
         replica=Replica(coordinator_of(study), study.model.start_sha256) if has_replica else None,
         on_finish=on_finish,
@@ -135,9 +135,9 @@ def request_policy_of(study: Study) -> RequestPolicy:
     )
 
 
-def with_ledger(study: Study, site: Site, folder: Path, *, lasting: bool) -> RequestHandler:
+def with_ledger(study: Study, site: Site, folder: Path, *, durable: bool) -> RequestHandler:
     """Return a handler that writes each answer and refusal of the site to its ledger before it is sent."""
-    ledger = Ledger(folder / LEDGER, lasting=lasting)
+    ledger = Ledger(folder / LEDGER, durable=durable)
     name, mechanism = study.study.name, study.privacy.mechanism
 
     def send(answer: Message, step: str, round_number: int) -> bytes:

@@ -33,7 +33,7 @@ from wardround.studies.party_keys import PartyKeys
 from wardround.studies.run_folder import RunFolder, versions
 from wardround.studies.study_file import Study, read_study, to_toml
 from wardround.studies.study_notes import public_set
-from wardround.training.state_files import save_tensors, under
+from wardround.training.state_files import save_tensors, tensors_under
 
 __all__ = ["EngineSettings", "SiteOutcome", "StudyOutcome", "StudyRun", "Watcher"]
 
@@ -88,7 +88,7 @@ class _Progress:
     @classmethod
     def of(cls, tensors: Mapping[str, torch.Tensor]) -> _Progress:
         f1, number, stale, down, up, *seconds = tensors["figures"].tolist()
-        return cls(under("best", tensors), f1, int(number), int(stale), Traffic(int(down), int(up), *seconds))
+        return cls(tensors_under("best", tensors), f1, int(number), int(stale), Traffic(int(down), int(up), *seconds))
 
 
 class StudyRun:

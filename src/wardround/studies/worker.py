@@ -38,7 +38,7 @@ def main(arguments: list[str]) -> None:
     if spec.site:
         party_keys = None if spec.party is None else PartyKeys.of_site(study, spec.party)
         serve_worker(
-            lambda: open_here(study, spec.site, folder.path, device=device, lasting=True, party_keys=party_keys)
+            lambda: open_here(study, spec.site, folder.path, device=device, durable=True, party_keys=party_keys)
         )
         return
     party_keys = PartyKeys(secrets=InMemoryKeys.read(spec.key) if spec.key else None)

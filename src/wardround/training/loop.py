@@ -27,9 +27,9 @@ from wardround.parsing import parse_json
 from wardround.tasks.task import Example, Task
 from wardround.text.document import Document
 from wardround.training.batches import length_buckets
-from wardround.training.optimizer import ParameterOptimizer, clip_gradients, finite
+from wardround.training.optimizer import ParameterOptimizer, check_finite, clip_gradients
 from wardround.training.randomness import seeded_from
-from wardround.training.state_files import save_tensors, under
+from wardround.training.state_files import save_tensors, tensors_under
 from wardround.training.training_config import Rates, TrainingConfig
 
 __all__ = [
@@ -55,7 +55,7 @@ def compute_gradients(model: LayeredModel, loss: Callable[[], Tensor], *, mixed_
     on_gpu = model.device.type == "cuda"
     with torch.autocast("cuda", dtype=torch.bfloat16) if mixed_precision and on_gpu else nullcontext():
         value = loss()
-    number = finite(value)
+    number = check_finite(value)
     if value.requires_grad:
         value.backward()  # type: ignore[no-untyped-call]
     return number
@@ -199,13 +199,14 @@ class TrainingLoop:
     def restore(self, state: TrainingState) -> None:
         """Restore a snapshot of a training with the same model, data and settings."""
         try:
-            self.model.load_state_dict(under("model", state.tensors))
+            self.model.load_state_dict(tensors_under("model", state.tensors))
         except RuntimeError as error:
             raise TrainingError("the checkpoint belongs to another model; start afresh in a new folder") from error
         device = self.model.device
-        self._best = {name: tensor.to(device) for name, tensor in under("best", state.tensors).items()}
+        self._best = {name: tensor.to(device) for name, tensor in tensors_under("best", state.tensors).items()}
         # Copies, because the optimizer writes into the tensors that it loads.
-        self._optimizer.load({name: tensor.clone() for name, tensor in under("optimizer", state.tensors).items()})
+        state_tensors = tensors_under("optimizer", state.tensors)
+        self._optimizer.load({name: tensor.clone() for name, tensor in state_tensors.items()})
         self.records = list(state.records)
 
 

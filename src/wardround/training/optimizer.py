@@ -10,7 +10,7 @@ from torch import Tensor
 from wardround.errors import MessageError
 from wardround.training.training_config import Rates
 
-__all__ = ["ParameterOptimizer", "clip_gradients", "finite"]
+__all__ = ["ParameterOptimizer", "check_finite", "clip_gradients"]
 
 
 class ParameterOptimizer:
@@ -63,12 +63,12 @@ def clip_gradients(parameters: Iterable[Tensor], largest: float) -> None:
     """Scale the gradients down to a norm of `largest`; 0 leaves them. Raise if the norm is not finite."""
     found = [parameter for parameter in parameters if parameter.grad is not None]
     norm = torch.nn.utils.get_total_norm([parameter.grad for parameter in found if parameter.grad is not None])
-    finite(norm)
+    check_finite(norm)
     if largest:
         torch.nn.utils.clip_grads_with_norm_(found, largest, norm)
 
 
-def finite(number: Tensor) -> float:
+def check_finite(number: Tensor) -> float:
     """Return a loss or a norm as a number; raise if it is infinite or NaN."""
     if not bool(torch.isfinite(number)):
         raise MessageError("not-a-number", "the loss or its gradient is not finite; lower learning_rate")

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from wardround.errors import TrainingError
 
-__all__ = ["copy_into", "force", "load_tensors", "save_tensors", "under"]
+__all__ = ["copy_into", "fsync_path", "load_tensors", "save_tensors", "tensors_under"]
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor], *, metadata: dict[str, str] | None = None) -> None:
@@ -21,12 +21,12 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor], *, metadata: dict[st
     partial = path.with_name(path.name + ".partial")
     plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     save_file(plain, partial, metadata=metadata)
-    force(partial)
+    fsync_path(partial)
     partial.replace(path)
-    force(path.parent)  # otherwise a power failure may restore the old name
+    fsync_path(path.parent)  # otherwise a power failure may restore the old name
 
 
-def force(path: Path) -> None:
+def fsync_path(path: Path) -> None:
     """Write a file or folder to disk before returning."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
@@ -43,7 +43,7 @@ def load_tensors(path: Path) -> dict[str, Tensor]:
         raise TrainingError(f"{path.name} is missing or damaged; remove it to start afresh") from error
 
 
-def under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def tensors_under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return the tensors called `prefix/…`, without the prefix."""
     start = prefix + "/"
     return {name.removeprefix(start): tensor for name, tensor in tensors.items() if name.startswith(start)}

@@ -27,7 +27,7 @@ def echo(site: str, message: Message) -> Message:
 
 
 class House:
-    """Opens workers and keeps the books: who was opened, asked, closed, and how many exist."""
+    """Opens workers and records which were opened, asked and closed, and how many exist."""
 
     def __init__(self, step: Step = echo, *, ballast: int = 0, failing_to_close: str = "") -> None:
         self.step, self.ballast, self.failing_to_close = step, ballast, failing_to_close
@@ -122,7 +122,7 @@ def test_nothing_but_bytes_passes_between_site_and_coordinator() -> None:
 
 
 class MarkedError(Exception):
-    """Not one of ours."""
+    """An error that is not a `WardroundError`."""
 
 
 @pytest.mark.parametrize(
@@ -289,7 +289,7 @@ def test_only_sites_of_the_study_are_asked_and_each_once() -> None:
 
 
 class PoolWorker:
-    """One of several workers, each for several sites; what it did, and how many answers were wanted at once."""
+    """One of several workers for several sites; records its steps and the number of concurrent answers."""
 
     def __init__(self, step: Callable[[str], bytes] | None = None, *, failing_to_close: bool = False) -> None:
         self._step, self._failing_to_close = step or (lambda site: encode(Message({"site": site}))), failing_to_close

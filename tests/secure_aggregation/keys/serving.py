@@ -22,7 +22,7 @@ NUMBERS = {"keys": 1, "coordinator": 2, "h1": 3, "h2": 4}
 
 
 def new(_: str) -> bytes:
-    """A secret whose bytes are easily found where they must not be."""
+    """Return a secret whose bytes are easy to find in a place where they must not be."""
     new.count += 1  # type: ignore[attr-defined]
     return b"SECRET-%04d-" % new.count * 8  # type: ignore[attr-defined]
 
@@ -32,7 +32,7 @@ new.count = 0  # type: ignore[attr-defined]
 
 @dataclass
 class Served:
-    """The service, its state, and who may ask."""
+    """A key service, its state, and the parties that may ask it."""
 
     folder: Path
     parties: dict[str, PartyFiles]
@@ -48,7 +48,7 @@ class Served:
         return f"localhost:{self.port}"
 
     def party(self, name: str, number: int, *, study: Authority | None = None, ca: bool = False) -> PartyFiles:
-        """Another party of that name."""
+        """Return another party with the same name."""
         folder = self.folder / f"{name}-{number}-{len(list(self.folder.iterdir()))}"
         return (study or Authority()).party(folder, name, number, ca=ca)
 
@@ -58,7 +58,7 @@ class Served:
 
 
 def prepared(folder: Path) -> Served:
-    """Everything but the service itself."""
+    """Make everything except the service itself."""
     study = Authority()
     parties = {name: study.party(folder / name, name, number) for name, number in NUMBERS.items()}
     return Served(folder, parties, Epochs.create(parties["keys"].epochs, lock(), study=STUDY, scheme="ckks", new=new))
@@ -71,7 +71,7 @@ def service(served: Served, port: int = 0, limits: Limits | None = None) -> KeyS
 
 
 def code(ask: Callable[[], object]) -> str:
-    """The code with which something was refused; nothing where it was not."""
+    """Return the code of a refusal; empty if nothing was refused."""
     try:
         ask()
     except MessageError as error:

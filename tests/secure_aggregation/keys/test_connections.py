@@ -1,4 +1,4 @@
-"""Connections: what is a request, who gives way to whom, and what happens without descriptors."""
+"""Connections: parsing of requests, which connection is displaced, and exhausted descriptors."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def connected(served: Served, address: str) -> socket.socket:
 
 
 def is_closed(one: socket.socket) -> bool:
-    """By the other side, which has said nothing."""
+    """Return whether the other side closed the connection without sending anything."""
     one.setblocking(False)
     try:
         return one.recv(1) == b""
@@ -103,7 +103,7 @@ def test_strangers_from_an_address_of_a_party_are_displaced_last(tmp_path: Path)
 
 
 class Exhausted:
-    """A listener that cannot accept at first, as in a process without descriptors."""
+    """A listener that cannot accept at first, as if the process had no free descriptors."""
 
     def __init__(self, listener: socket.socket, times: int) -> None:
         self._listener, self._times = listener, times

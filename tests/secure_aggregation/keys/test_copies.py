@@ -1,4 +1,4 @@
-"""Copies for the post: each opens at its site alone, for its study and epoch alone, and unaltered alone."""
+"""Copies for offline distribution: each opens only at its site, for its study and epoch, and unaltered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The key service on a real socket: who gets what, what is noted, and that nobody can hold it up."""
+"""The key service on a real socket: who gets what, what is logged, and that nobody can block it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from wardround.secure_aggregation.keys.service_state import Epochs
 
 @pytest.fixture
 def limits(request: pytest.FixtureRequest) -> Limits:
-    """What a test is parametrized with; otherwise as the service has them."""
+    """Return the limits of a test; the others keep their defaults."""
     return getattr(request, "param", None) or Limits()
 
 
@@ -47,7 +47,7 @@ def outcomes(served: Served) -> list[tuple[str, str, int, str]]:
 
 
 def post(served: Served, body: bytes, **headers: str) -> tuple[int, bytes]:
-    """What comes back for any bytes at all, as harbour."""
+    """Send arbitrary bytes as harbour; return the answer."""
     tls = tls_client(served.parties["h1"])
     connection = HTTPSConnection("localhost", served.port, timeout=60, context=tls)
     try:
@@ -59,7 +59,7 @@ def post(served: Served, body: bytes, **headers: str) -> tuple[int, bytes]:
 
 
 def said_to(served: Served, data: bytes) -> bytes:
-    """What a stranger hears who speaks without TLS."""
+    """Return the answer to a stranger that does not use TLS."""
     with socket.create_connection(("localhost", served.port), 60) as plain:
         plain.sendall(data)
         try:
@@ -276,7 +276,7 @@ def test_above_the_limit_connections_are_closed(served: Served) -> None:
 
 
 def is_closed(one: socket.socket) -> bool:
-    """By the other side, which has said nothing."""
+    """Return whether the other side closed the connection without sending anything."""
     one.setblocking(False)
     try:
         return one.recv(1) == b""

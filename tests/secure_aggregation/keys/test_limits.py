@@ -1,4 +1,4 @@
-"""Limits: how many connections and requests a party has, and how often something is noted."""
+"""Limits: the connections and requests of a party, and the rate of log lines."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ H1, H2, FORGED = Party("h1", True), Party("h2", True), Party("h1", False)
 
 
 class Clock:
-    """Time that passes when the test says so."""
+    """A clock that the test advances."""
 
     now = 0.0
 

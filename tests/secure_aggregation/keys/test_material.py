@@ -1,4 +1,4 @@
-"""The secret of an epoch, what may be known of it, and finding secrets where none may be."""
+"""The secret of an epoch, its public parameters, and the search for misplaced secrets."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def test_a_new_secret_is_what_the_library_makes() -> None:
 
 @pytest.fixture(scope="module")
 def secrets() -> dict[str, bytes]:
-    """A file of each kind that a coordinator must not have."""
+    """Return a file of each kind that a coordinator must not have."""
     pytest.importorskip("tenseal", reason="SEAL's keys need wardround[sealed]")
     import tenseal
 

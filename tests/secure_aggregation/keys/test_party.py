@@ -1,4 +1,4 @@
-"""Keys at the parties: a site's memory, vault and service, in that order; what the coordinator knows, and how long."""
+"""Keys at the parties: a site's memory, vault and service, in that order, and the coordinator's parameters."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from wardround.secure_aggregation.keys.vault import Vault
 
 
 class Clock:
-    """Time that passes when the test says so."""
+    """A clock that the test advances."""
 
     def __init__(self) -> None:
         self.now = 0.0

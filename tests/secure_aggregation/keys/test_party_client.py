@@ -1,4 +1,4 @@
-"""A party's way to the key service: whom it speaks to, what it believes, and which code says what went wrong."""
+"""A party's client of the key service: which service and which answers it accepts, and its error codes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.secure_aggregation.keys.serving import Served, code, prepared, servic
 from wardround.errors import MessageError
 from wardround.federation.message import Message, encode
 from wardround.secure_aggregation.keys.material import SealingSecret
-from wardround.secure_aggregation.keys.party import KeyClient, address
+from wardround.secure_aggregation.keys.party import KeyClient, parse_address
 from wardround.secure_aggregation.keys.peers import PartyFiles, fingerprint_of, tls_server
 
 SECRET = SealingSecret(1, "ckks", bytes(32))
@@ -31,7 +31,7 @@ def served(tmp_path: Path) -> Iterator[Served]:
 
 
 class Impostor:
-    """Somebody with a certificate who answers whatever the test says."""
+    """A service with a certificate that answers what the test says."""
 
     def __init__(self, files: PartyFiles, answer: bytes = b"", status: int = 200) -> None:
         class Handler(BaseHTTPRequestHandler):
@@ -143,7 +143,7 @@ def test_a_service_that_stays_silent_is_unreachable(served: Served) -> None:
 
 
 def test_the_address_of_the_service_is_parsed() -> None:
-    assert address("keys.example.org:8003") == ("keys.example.org", 8003)
+    assert parse_address("keys.example.org:8003") == ("keys.example.org", 8003)
     for place in ("", "keys", ":8003", "keys:", "keys:x"):
         with pytest.raises(MessageError, match=r"^keys-unreachable"):
-            address(place)
+            parse_address(place)

@@ -1,4 +1,4 @@
-"""Where a passphrase comes from, in which order, and what is handed on to the processes of a site."""
+"""The sources of a passphrase in their order, and how child processes of a site get it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,13 @@ from tests.secure_aggregation.authority import PASSPHRASE, lock
 
 from wardround.errors import KeyMaterialError
 from wardround.secure_aggregation.keys import passphrase
-from wardround.secure_aggregation.keys.passphrase import FILE_VARIABLE, VARIABLE, hand_on, is_set, lock_from
+from wardround.secure_aggregation.keys.passphrase import (
+    FILE_VARIABLE,
+    VARIABLE,
+    export_passphrase,
+    lock_from,
+    passphrase_is_set,
+)
 from wardround.secure_aggregation.keys.vault import KeyringLock, PassphraseLock, Vault
 
 
@@ -49,7 +55,7 @@ def test_a_file_comes_before_the_environment_and_that_before_the_terminal(
     somebody_says("typed", monkeypatch)
     assert found() == "typed"
     monkeypatch.setenv(VARIABLE, "from the environment")
-    assert found() == "from the environment" and is_set()
+    assert found() == "from the environment" and passphrase_is_set()
     assert found(file) == "from the file  "  # its blanks belong to it
     monkeypatch.setenv(FILE_VARIABLE, str(file))
     assert found() == "from the file  "
@@ -62,7 +68,7 @@ def test_the_terminal_is_not_asked_unless_allowed(monkeypatch: pytest.MonkeyPatc
 
 
 def test_without_a_terminal_a_missing_passphrase_is_an_error() -> None:
-    assert not is_set()
+    assert not passphrase_is_set()
     with pytest.raises(KeyMaterialError, match="a vault needs a passphrase"):
         found()
 
@@ -70,10 +76,10 @@ def test_without_a_terminal_a_missing_passphrase_is_an_error() -> None:
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o644])
 def test_a_file_that_others_can_read(mode: int, file: Path) -> None:
     file.chmod(mode)
-    for use in (lambda: found(file), lambda: hand_on(file, file.with_name("none"))):
+    for use in (lambda: found(file), lambda: export_passphrase(file, file.with_name("none"))):
         with pytest.raises(KeyMaterialError, match=r"^phrase can be read by others; only its owner may \(chmod 600\)$"):
             use()
-    assert not is_set()
+    assert not passphrase_is_set()
 
 
 @pytest.mark.parametrize("content", [b"", b"\n", b"\xff\xfe"])
@@ -92,7 +98,7 @@ def test_the_keyring_is_used_if_requested(file: Path) -> None:
 def test_a_child_process_can_open_the_vault(file: Path, tmp_path: Path) -> None:
     file.write_text(PASSPHRASE)
     vault = Vault.create(tmp_path / "keys.vault", lock(), {"a": b"b"})
-    hand_on(file, vault.path)
+    export_passphrase(file, vault.path)
     assert os.environ[FILE_VARIABLE] == str(file) and VARIABLE not in os.environ
     assert Vault.open(vault.path, lock_from(ask=False)).read() == {"a": b"b"}
 
@@ -100,7 +106,7 @@ def test_a_child_process_can_open_the_vault(file: Path, tmp_path: Path) -> None:
 def test_a_typed_passphrase_reaches_child_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Vault.create(tmp_path / "keys.vault", lock())
     somebody_says(PASSPHRASE, monkeypatch)
-    hand_on(None, tmp_path / "keys.vault")
+    export_passphrase(None, tmp_path / "keys.vault")
     assert os.environ[VARIABLE] == PASSPHRASE
 
 
@@ -108,11 +114,11 @@ def test_a_wrong_passphrase_is_noticed_at_the_terminal(tmp_path: Path, monkeypat
     Vault.create(tmp_path / "keys.vault", lock())
     monkeypatch.setenv(VARIABLE, "another one altogether")
     with pytest.raises(KeyMaterialError, match=r"does not open keys\.vault"):
-        hand_on(None, tmp_path / "keys.vault")
+        export_passphrase(None, tmp_path / "keys.vault")
 
 
 def test_a_site_without_a_vault_is_asked_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(passphrase, "getpass", lambda _: pytest.fail("it asked"))
     monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
-    hand_on(None, tmp_path / "keys.vault")
-    assert not is_set()
+    export_passphrase(None, tmp_path / "keys.vault")
+    assert not passphrase_is_set()

@@ -1,4 +1,4 @@
-"""Certificates at the other end of a connection: whom they name, and which are no party's."""
+"""Certificates at the other end of a connection: which party they name, and which are refused."""
 
 from __future__ import annotations
 

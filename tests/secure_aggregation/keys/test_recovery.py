@@ -1,4 +1,4 @@
-"""The log as a witness: what it tells of a state, and which states have forgotten something."""
+"""The state according to the log, and the refusal of states that lack something in it."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_a_new_vault_continues_from_the_log(log: KeyLog, tmp_path: Path) -> None
     log.write("secret", "given", who="h1", certificate="A", epoch=1)
     log.write("revoke h2", "done", epoch=2)
     logged = logged_state(log.path, STUDY)
-    epochs = Epochs.create(tmp_path / "epochs.vault", lock(), study=STUDY, scheme="ckks", new=new, after=logged)
+    epochs = Epochs.create(tmp_path / "epochs.vault", lock(), study=STUDY, scheme="ckks", new=new, logged=logged)
     state = epochs.state()
     assert (state.current, state.oldest, state.revoked, state.pinned) == (3, 3, ("h2",), {"h1": "A"})
     assert epochs.issue(Peer("h1", "A"), 3) == epochs.current()

@@ -1,4 +1,4 @@
-"""Epochs: what a rotation and a revocation do, who may have which secret, and which certificate is a site's."""
+"""Epochs: rotation, revocation, who may have which secret, and pinned certificates."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ H1, H2 = Peer("h1", "SHA256:01"), Peer("h2", "SHA256:02")
 
 
 class Maker:
-    """Secrets that are numbered: 32 bytes of 1, then of 2, and so on."""
+    """Return numbered secrets: 32 bytes of 1, then of 2, and so on."""
 
     def __init__(self) -> None:
         self.made: list[str] = []

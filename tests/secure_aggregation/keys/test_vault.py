@@ -1,4 +1,4 @@
-"""The vault: nothing lost, nothing readable, nothing altered unseen; modes of files; both kinds of lock."""
+"""The vault: durability, confidentiality, detection of changes, file modes, and both kinds of lock."""
 
 from __future__ import annotations
 
@@ -246,7 +246,7 @@ def test_a_private_file(tmp_path: Path) -> None:
 
 
 class Memory:
-    """A keyring that forgets when the test ends."""
+    """A keyring in the memory of the test."""
 
     def __init__(self) -> None:
         self.kept: dict[tuple[str, str], str] = {}

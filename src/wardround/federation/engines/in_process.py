@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 from wardround.errors import FederationError, WardroundError
 from wardround.federation.engines.open_sites import SEPARATOR, OpenSites
-from wardround.federation.federation import Absence, Replies, Reply, SiteId, Traffic, code_of, those_asked
+from wardround.federation.federation import Absence, Replies, Reply, SiteId, Traffic, code_of, recipients
 from wardround.federation.message import Data, Message, MessageBuffer
-from wardround.federation.worker_process import BytesWorker, decode_answer, round_of, where
+from wardround.federation.worker_process import BytesWorker, decode_answer, error_location, round_of
 
 __all__ = ["InProcessFederation", "WorkerPoolFederation"]
 
@@ -32,7 +32,7 @@ class _OneMachine:
     """The sites of a study on one machine."""
 
     def __init__(self, sites: Sequence[SiteId]) -> None:
-        self._sites = those_asked(None, sites)
+        self._sites = recipients(None, sites)
         self._question = MessageBuffer()
         self.fault: WardroundError | None = None  # the first error of a site in this process since the last question
 
@@ -43,7 +43,7 @@ class _OneMachine:
 
     def ask(self, step: str, message: Message, *, to: Sequence[SiteId] | None = None) -> Replies:
         """Ask sites in order; the question is encoded once."""
-        asked = those_asked(to, self._sites)
+        asked = recipients(to, self._sites)
         self.fault = None
         return self._exchanges(asked, _Question(step, round_of(message), self._question.encode(message)))
 
@@ -131,7 +131,7 @@ def _exchange(
         if isinstance(error, WardroundError) and note is not None:
             note(error)
         elif not isinstance(error, WardroundError):
-            _log.warning("site=%s step=%s failed: %s", site, question.step, where(error))
+            _log.warning("site=%s step=%s failed: %s", site, question.step, error_location(error))
         spent = Traffic(len(question.data), 0, perf_counter() - started)
         return Reply(site, None, spent, Absence.FAILED, code_of(error))
     seconds = perf_counter() - started

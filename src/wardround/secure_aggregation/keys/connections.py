@@ -62,7 +62,7 @@ class _Connection:
     socket: socket.socket
     address: str
     deadline: float
-    met: bool  # whether a party connected from that address recently
+    from_known_address: bool  # whether a party connected from that address recently
     descriptor: int
     secured: ssl.SSLSocket | None = None  # from the first byte
     peer: Peer | None = None
@@ -82,10 +82,10 @@ class Connections:
         self._slots = PartySlots(limits)
         self._notes = Throttle(limits.seconds_between_notes)
         self._strangers: dict[_Connection, None] = {}  # the oldest first
-        self._of_address: Counter[str] = Counter()  # strangers
+        self._strangers_per_address: Counter[str] = Counter()
         self._authenticated: set[_Connection] = set()
-        self._met: dict[Party, deque[str]] = {}  # addresses
-        self._accepts_again = 0.0  # when to accept again after descriptors ran out; 0 while accepting
+        self._known_addresses: dict[Party, deque[str]] = {}
+        self._resume_accepting_at = 0.0  # when to accept again after descriptors ran out; 0 while accepting
         self._answered: SimpleQueue[tuple[_Connection, Future[bytes]]] = SimpleQueue()
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="key-connections", daemon=True)
@@ -129,19 +129,19 @@ class Connections:
 
     def _serve(self, ready: list[selectors.SelectorKey]) -> None:
         """Serve parties before strangers, and waiting strangers before new ones that could displace them."""
-        found = [key.data for key in ready if key.data is not None]
-        for connection in found:
+        connections = [key.data for key in ready if key.data is not None]
+        for connection in connections:
             if connection.party is not None:
                 self._step(connection)
         self._take_answers()
-        handshakes = sorted((c for c in found if c in self._strangers), key=self._doubt)
+        handshakes = sorted((c for c in connections if c in self._strangers), key=self._suspicion)
         for connection in handshakes[:_HANDSHAKES_AT_ONCE]:
             self._step(connection)
         now = time.monotonic()
         for connection in [c for c in (*self._strangers, *self._authenticated) if c.deadline <= now]:
             self._end(connection)
-        if self._accepts_again and self._accepts_again <= now:
-            self._accepts_again = 0.0
+        if self._resume_accepting_at and self._resume_accepting_at <= now:
+            self._resume_accepting_at = 0.0
             self._selector.register(self._listener, selectors.EVENT_READ)
         if any(key.fileobj is self._listener for key in ready):
             self._accept()
@@ -160,7 +160,7 @@ class Connections:
                 if not self._strangers:
                     # Otherwise the listener would report that it is ready again and again while no descriptor is free.
                     self._selector.unregister(self._listener)
-                    self._accepts_again = time.monotonic() + 2 * _TICK
+                    self._resume_accepting_at = time.monotonic() + 2 * _TICK
                     return
                 self._displace(self._strangers)
                 continue
@@ -168,25 +168,25 @@ class Connections:
 
     def _receive(self, accepted: socket.socket, address: str) -> None:
         """Accept a stranger; if there are too many, displace another."""
-        if self._of_address[address] >= self._limits.strangers_per_address:
+        if self._strangers_per_address[address] >= self._limits.strangers_per_address:
             self._displace(stranger for stranger in self._strangers if stranger.address == address)
         elif len(self._strangers) >= self._most_strangers:
             self._displace(self._strangers)
         accepted.setblocking(False)
         deadline = time.monotonic() + self._limits.handshake_seconds
-        met = any(address in known for known in self._met.values())
-        connection = _Connection(accepted, address, deadline, met, accepted.fileno())
+        from_known_address = any(address in known for known in self._known_addresses.values())
+        connection = _Connection(accepted, address, deadline, from_known_address, accepted.fileno())
         self._strangers[connection] = None
-        self._of_address[address] += 1
+        self._strangers_per_address[address] += 1
         self._selector.register(connection.descriptor, selectors.EVENT_READ, connection)
 
     def _displace(self, among: Iterable[_Connection]) -> None:
         """End the connection that is least likely to be a party; the oldest among several."""
-        self._end(max(among, key=self._doubt))
+        self._end(max(among, key=self._suspicion))
 
-    def _doubt(self, stranger: _Connection) -> tuple[bool, int, bool]:
+    def _suspicion(self, stranger: _Connection) -> tuple[bool, int, bool]:
         """Rank strangers: highest are those from new addresses, then from addresses with many, then silent ones."""
-        return not stranger.met, self._of_address[stranger.address], stranger.secured is None
+        return not stranger.from_known_address, self._strangers_per_address[stranger.address], stranger.secured is None
 
     def _secure(self, connection: _Connection) -> None:
         """Continue the handshake; when it is done, take a slot of the party."""
@@ -210,16 +210,16 @@ class Connections:
         connection.party = party
         connection.deadline = time.monotonic() + self._limits.read_seconds
         if party.pinned:
-            known = self._met.setdefault(party, deque(maxlen=_ADDRESSES))
+            known = self._known_addresses.setdefault(party, deque(maxlen=_ADDRESSES))
             if connection.address not in known:
                 known.append(connection.address)
         self._read(connection)
 
     def _forget_stranger(self, connection: _Connection) -> None:
         del self._strangers[connection]
-        self._of_address[connection.address] -= 1
-        if not self._of_address[connection.address]:
-            del self._of_address[connection.address]
+        self._strangers_per_address[connection.address] -= 1
+        if not self._strangers_per_address[connection.address]:
+            del self._strangers_per_address[connection.address]
 
     # Parties
 

@@ -57,7 +57,7 @@ class KeyRequestHandler:
         asked, epoch = "nothing", 0
         try:
             message = decode(request)
-            asked, epoch = _asked(message)
+            asked, epoch = _parse_request(message)
             answer, outcome = self._answer(message, peer, asked, epoch), "given"
         except (WardroundError, OSError) as error:
             outcome = code_of(error)
@@ -99,7 +99,7 @@ class KeyRequestHandler:
         if peer.name not in self._sites:
             raise MessageError("not-a-site", "secrets are for sites")
         secret = self._epochs.issue(peer, epoch)
-        self._seen = self._seen.gave(peer, epoch)
+        self._seen = self._seen.after_issue(peer, epoch)
         return Message(blobs={"secret": secret.to_bytes()})
 
     def _state(self) -> KeyState:
@@ -141,7 +141,7 @@ class KeyService:
         self._connections.close()
 
 
-def _asked(message: Message) -> tuple[str, int]:
+def _parse_request(message: Message) -> tuple[str, int]:
     asked = message.value("ask", str)
     if asked not in ("parameters", "secret"):
         raise MessageError("request", "there is no such request")

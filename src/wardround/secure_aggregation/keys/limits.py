@@ -56,7 +56,7 @@ class PartySlots:
         self._limits = limits
         self._clock = clock
         self._taken: Counter[Party] = Counter()
-        self._allowance: dict[Party, tuple[float, float]] = {}  # requests left, and the time of that count
+        self._buckets: dict[Party, tuple[float, float]] = {}  # tokens, each for one request, and when they were counted
 
     def take(self, party: Party) -> bool:
         """Take a slot; return False if the party has none left."""
@@ -73,10 +73,10 @@ class PartySlots:
     def request(self, party: Party) -> bool:
         """Count a request; return False if the party makes too many."""
         now = self._clock()
-        left, since = self._allowance.get(party, (self._limits.burst, now))
-        left = min(self._limits.burst, left + (now - since) * self._limits.requests_per_second)
-        allowed = left >= 1
-        self._allowance[party] = (left - 1 if allowed else left, now)
+        tokens, since = self._buckets.get(party, (self._limits.burst, now))
+        tokens = min(self._limits.burst, tokens + (now - since) * self._limits.requests_per_second)
+        allowed = tokens >= 1
+        self._buckets[party] = (tokens - 1 if allowed else tokens, now)
         return allowed
 
 

@@ -29,6 +29,7 @@ __all__ = [
     "find_secrets",
     "new_secret",
     "refuse_secrets",
+    "vault_entry",
 ]
 
 SCHEMES = ("bfv-standard", "bfv-compact", "ckks")
@@ -152,6 +153,11 @@ def new_secret(scheme: str) -> bytes:
     return BfvParameters(scheme.removeprefix("bfv-")).new_secret()
 
 
+def vault_entry(epoch: int) -> str:
+    """Return the name of an epoch's secret in a vault."""
+    return f"epoch-{epoch}"
+
+
 def refuse_secrets(place: Path | bytes | Message, *, own: Path | None = None) -> None:
     """Raise if there is a secret in a folder, or in received data, of a process that must hold none.
 
@@ -159,7 +165,7 @@ def refuse_secrets(place: Path | bytes | Message, *, own: Path | None = None) ->
     """
     if not isinstance(place, Path):
         for part in _parts(place):
-            if kind := _marked(part) or _of_the_library(part):
+            if kind := _secret_kind(part) or _seal_secret_kind(part):
                 raise KeyMaterialError(f"{kind} was sent here, where no secret is allowed; have the keys rotated")
         return
     for name, kind in find_secrets(place, own=own):
@@ -178,10 +184,10 @@ def find_secrets(folder: Path, *, own: Path | None = None) -> Iterator[tuple[str
 def _kind_of_file(path: Path) -> str:
     try:
         with path.open("rb") as stream:
-            kind, end = _of_the_library(stream.read(_CHUNK)), b""
+            kind, end = _seal_secret_kind(stream.read(_CHUNK)), b""
             stream.seek(0)
             while not kind and (chunk := stream.read(_CHUNK)):
-                kind, end = _marked(end + chunk), chunk[-_LONGEST_MARK:]
+                kind, end = _secret_kind(end + chunk), chunk[-_LONGEST_MARK:]
             return kind
     except OSError:
         raise KeyMaterialError(f"{path.name} cannot be read, so it cannot be searched for secrets") from None
@@ -200,7 +206,7 @@ def _parts(received: bytes | Message) -> Iterator[bytes]:
     yield from (array.tobytes() for array in received.arrays.values())
 
 
-def _marked(data: bytes) -> str:
+def _secret_kind(data: bytes) -> str:
     """Return the kind of Wardround secret or private key that the bytes contain; empty if none."""
     if _ANY_SEALING_MARK in data:
         return "a sealing secret"
@@ -209,7 +215,7 @@ def _marked(data: bytes) -> str:
     return "a private key" if _PRIVATE_KEY.search(data) else ""
 
 
-def _of_the_library(data: bytes) -> str:
+def _seal_secret_kind(data: bytes) -> str:
     """Return the kind of secret of the encryption library that the bytes begin with; empty if none.
 
     Only the beginning is searched: gigabytes of ciphertexts would sooner or later contain such bytes by chance.

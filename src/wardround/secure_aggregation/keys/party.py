@@ -22,19 +22,19 @@ from wardround.federation.federation import SiteId, safe_code
 from wardround.federation.message import Message, Value, decode, encode
 from wardround.secure_aggregation.keys.copies import SealedCopy
 from wardround.secure_aggregation.keys.key_service import SERVICE
-from wardround.secure_aggregation.keys.material import PublicParameters, SealingSecret
-from wardround.secure_aggregation.keys.passphrase import is_set, lock_from
+from wardround.secure_aggregation.keys.material import PublicParameters, SealingSecret, vault_entry
+from wardround.secure_aggregation.keys.passphrase import lock_from, passphrase_is_set
 from wardround.secure_aggregation.keys.peers import PartyFiles, peer_of, tls_client
 from wardround.secure_aggregation.keys.vault import Lock, Vault, write_whole
 
-__all__ = ["CoordinatorKeys", "KeyClient", "SiteKeys", "address"]
+__all__ = ["CoordinatorKeys", "KeyClient", "SiteKeys", "parse_address"]
 
 Result = TypeVar("Result")
 
 # Refusals that are final; any other code is a temporary fault.
 _FINAL = ("revoked", "unknown", "study", "keys-certificate")
-_FRESH = 5.0  # seconds for which the coordinator reuses the service's last answer
-_BETWEEN_CHECKS = 60.0  # seconds after which a site asks again whether an epoch has ended
+_CACHE_SECONDS = 5.0  # for which the coordinator reuses the service's last answer
+_CHECK_INTERVAL = 60.0  # seconds between two requests of a site for the epochs that have ended
 _LARGEST_ANSWER = 32_000_000  # bytes
 _SECONDS = 10.0  # for each step of an exchange with the service
 
@@ -106,7 +106,7 @@ class KeyClient:
         self.known = peer.fingerprint
 
 
-def address(place: str) -> tuple[str, int]:
+def parse_address(place: str) -> tuple[str, int]:
     """Return host and port of an address `host:port`."""
     host, _, port = place.rpartition(":")
     if not host or not port.isdigit():
@@ -133,10 +133,10 @@ class SiteKeys:
         self._files = files
         self._study = study
         self._service = service
-        self._lock = lock or (lock_from(ask=False) if files.vault.exists() or is_set() else None)
+        self._lock = lock or (lock_from(ask=False) if files.vault.exists() or passphrase_is_set() else None)
         self._clock = clock
-        self._turn = threading.Lock()
-        self._held: dict[int, SealingSecret] = {}
+        self._mutex = threading.Lock()
+        self._secrets: dict[int, SealingSecret] = {}
         self._oldest = 0
         self._next_check = float("-inf")
         self._vault: Vault | None = None
@@ -144,13 +144,13 @@ class SiteKeys:
 
     def secret(self, epoch: int) -> SealingSecret:
         """Return the secret of an epoch that has not ended; raise a `MessageError` if there is none."""
-        with self._turn:
-            self._check_ended()
+        with self._mutex:
+            self._update_ended_epochs()
             if epoch < self._oldest:
                 raise MessageError("epoch", f"epoch {epoch} has ended; nothing is sealed under it any more")
-            self._forget_changed()
-            found = self._held.get(epoch) or self._from_vault(epoch) or self._from_service(epoch)
-            self._held[epoch] = found
+            self._drop_stale_secrets()
+            found = self._secrets.get(epoch) or self._from_vault(epoch) or self._from_service(epoch)
+            self._secrets[epoch] = found
             return found
 
     def current(self) -> tuple[PublicParameters, SealingSecret]:
@@ -164,23 +164,23 @@ class SiteKeys:
     def load_copy(self, copy: SealedCopy, site: SiteId) -> SealingSecret:
         """Open a copy that was encrypted for this site and store it; remove epochs that have ended."""
         secret = copy.open(self._files.key.read_bytes(), study=self._study, site=site)
-        with self._turn:
+        with self._mutex:
             newest = max(self.epochs(), default=0)
             if secret.epoch < newest:
                 raise KeyMaterialError(
                     f"epoch {newest} is here already; the copy of epoch {secret.epoch} is older. If epoch {newest} is "
                     f"not the issuer's, remove {self._files.vault.name} and load the newest copy again"
                 )
-            self._keep(secret, copy.oldest)
+            self._store(secret, copy.oldest)
         return secret
 
     def epochs(self) -> dict[int, str]:
         """Return the epochs in the vault and the ids of their secrets."""
-        vault = self._opened()
+        vault = self._open_vault()
         held = map(SealingSecret.from_bytes, vault.read().values()) if vault else ()
         return {secret.epoch: secret.id for secret in sorted(held, key=lambda secret: secret.epoch)}
 
-    def _check_ended(self) -> None:
+    def _update_ended_epochs(self) -> None:
         """Ask the service at intervals which epochs have ended; while it is unreachable, use its last answer."""
         if not self._service or self._clock() < self._next_check:
             return
@@ -192,26 +192,26 @@ class SiteKeys:
             oldest = self._oldest
         if oldest > self._oldest:
             self._oldest = oldest
-            vault = self._opened()
+            vault = self._open_vault()
             if vault is not None:
-                vault.change(lambda held: _drop(held, oldest))
-        self._next_check = self._clock() + _BETWEEN_CHECKS
+                vault.change(lambda held: _remove_before(held, oldest))
+        self._next_check = self._clock() + _CHECK_INTERVAL
 
-    def _forget_changed(self) -> None:
+    def _drop_stale_secrets(self) -> None:
         """Drop the secrets in memory if another process changed the vault."""
-        vault = self._opened()
+        vault = self._open_vault()
         if vault is not None and vault.version != self._version:
-            self._held.clear()
+            self._secrets.clear()
             self._version = vault.version
 
-    def _opened(self) -> Vault | None:
+    def _open_vault(self) -> Vault | None:
         if self._vault is None and self._lock is not None and self._files.vault.exists():
             self._vault = Vault.open(self._files.vault, self._lock)
         return self._vault
 
     def _from_vault(self, epoch: int) -> SealingSecret | None:
-        vault = self._opened()
-        found = None if vault is None else vault.get(_name(epoch))
+        vault = self._open_vault()
+        found = None if vault is None else vault.get(vault_entry(epoch))
         return None if found is None else SealingSecret.from_bytes(found)
 
     def _from_service(self, epoch: int) -> SealingSecret:
@@ -219,24 +219,24 @@ class SiteKeys:
             raise MessageError("epoch", f"this site has no key of epoch {epoch}; ask for a copy")
         secret = self._ask_service(lambda client: client.secret(epoch))
         if self._lock is not None:
-            self._keep(secret, self._oldest)
+            self._store(secret, self._oldest)
         return secret
 
-    def _keep(self, secret: SealingSecret, oldest: int) -> None:
-        vault = self._opened()
+    def _store(self, secret: SealingSecret, oldest: int) -> None:
+        vault = self._open_vault()
         if vault is None:
             if self._lock is None:
                 raise KeyMaterialError("a secret is stored only in a vault; set a passphrase or use the keyring")
             vault = self._vault = Vault.create(self._files.vault, self._lock)
 
-        def kept(held: dict[str, bytes]) -> None:
-            known = held.get(_name(secret.epoch))
+        def store(held: dict[str, bytes]) -> None:
+            known = held.get(vault_entry(secret.epoch))
             if known is not None and known != secret.to_bytes():
                 raise KeyMaterialError(f"{self._files.vault.name} holds another key of epoch {secret.epoch}")
-            _drop(held, oldest)
-            held[_name(secret.epoch)] = secret.to_bytes()
+            _remove_before(held, oldest)
+            held[vault_entry(secret.epoch)] = secret.to_bytes()
 
-        vault.change(kept)
+        vault.change(store)
         self._version = vault.version
 
     def _ask_service(self, question: Callable[[KeyClient], Result]) -> Result:
@@ -245,7 +245,7 @@ class SiteKeys:
         known = path.read_text(encoding="ascii", errors="replace").strip() if path.exists() else ""
         if path.exists() and not known:
             raise KeyMaterialError(f"{path.name} is empty; compare the service's fingerprint, then use --new-service")
-        host, port = address(self._service)
+        host, port = parse_address(self._service)
         client = KeyClient(host, port, files=self._files, study=self._study, known=known)
         answer = question(client)
         if not known:
@@ -264,7 +264,7 @@ class CoordinatorKeys:
         self._clock = clock
         self._client: KeyClient | None = None
         if service:
-            host, port = address(service)
+            host, port = parse_address(service)
             self._client = KeyClient(host, port, files=files, study=study)
         self._last: PublicParameters | None = None
         self._next_check = float("-inf")
@@ -273,7 +273,7 @@ class CoordinatorKeys:
         """Return the parameters of the current epoch; while the service is unreachable, the last known ones."""
         if self._last is None or self._clock() >= self._next_check:
             self._last = self._newest()
-            self._next_check = self._clock() + _FRESH
+            self._next_check = self._clock() + _CACHE_SECONDS
         return self._last
 
     def import_parameters(self, parameters: PublicParameters) -> None:
@@ -305,10 +305,6 @@ class CoordinatorKeys:
         return found
 
 
-def _drop(held: dict[str, bytes], oldest: int) -> None:
+def _remove_before(held: dict[str, bytes], oldest: int) -> None:
     for name in [name for name in held if SealingSecret.from_bytes(held[name]).epoch < oldest]:
         del held[name]
-
-
-def _name(epoch: int) -> str:
-    return f"epoch-{epoch}"

@@ -10,7 +10,7 @@ from pathlib import Path
 from wardround.errors import KeyMaterialError
 from wardround.secure_aggregation.keys.vault import KeyringLock, Lock, PassphraseLock, Vault, check_private
 
-__all__ = ["FILE_VARIABLE", "VARIABLE", "hand_on", "is_set", "lock_from"]
+__all__ = ["FILE_VARIABLE", "VARIABLE", "export_passphrase", "lock_from", "passphrase_is_set"]
 
 VARIABLE = "WARDROUND_PASSPHRASE"
 FILE_VARIABLE = "WARDROUND_PASSPHRASE_FILE"
@@ -22,15 +22,15 @@ def lock_from(file: Path | None = None, *, keyring: bool = False, ask: bool = Tr
     An existing vault records whether the keyring has its key. The terminal is asked only if a passphrase is needed and
     `ask` is true.
     """
-    return KeyringLock() if keyring else PassphraseLock(lambda: _found(file, ask=ask))
+    return KeyringLock() if keyring else PassphraseLock(lambda: _read_passphrase(file, ask=ask))
 
 
-def is_set() -> bool:
+def passphrase_is_set() -> bool:
     """Return whether the environment holds the passphrase."""
     return bool(os.environ.get(VARIABLE) or os.environ.get(FILE_VARIABLE))
 
 
-def hand_on(file: Path | None, vault: Path) -> None:
+def export_passphrase(file: Path | None, vault: Path) -> None:
     """Open the vault, if there is one, with a passphrase from the terminal, so that child processes can open it too.
 
     They find the passphrase in their environment, which no other account can read.
@@ -39,17 +39,17 @@ def hand_on(file: Path | None, vault: Path) -> None:
         check_private(file)
         os.environ[FILE_VARIABLE] = str(file.resolve())
     if vault.exists():
-        Vault.open(vault, PassphraseLock(_found_and_set))
+        Vault.open(vault, PassphraseLock(_read_and_export))
 
 
-def _found_and_set() -> str:
-    passphrase = _found(None, ask=True)
-    if not is_set():
+def _read_and_export() -> str:
+    passphrase = _read_passphrase(None, ask=True)
+    if not passphrase_is_set():
         os.environ[VARIABLE] = passphrase
     return passphrase
 
 
-def _found(file: Path | None, *, ask: bool) -> str:
+def _read_passphrase(file: Path | None, *, ask: bool) -> str:
     named = os.environ.get(FILE_VARIABLE)
     if file is None and named:
         file = Path(named)

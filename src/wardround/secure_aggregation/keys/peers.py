@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 
 from wardround.errors import KeyMaterialError, MessageError
-from wardround.secure_aggregation.identities import weakness
+from wardround.secure_aggregation.identities import is_authority, weakness
 
 __all__ = ["PartyFiles", "Peer", "fingerprint_of", "issued_key", "peer_of", "tls_client", "tls_server"]
 
@@ -124,12 +124,8 @@ def _tls(context: ssl.SSLContext, files: PartyFiles) -> ssl.SSLContext:
 
 def _peer(certificate: x509.Certificate) -> Peer:
     names = [attribute.value for attribute in certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
-    try:
-        is_authority = certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
-    except x509.ExtensionNotFound:
-        is_authority = False
     # The authority's own certificate has the study's name, and a site may have the same name.
-    if len(names) != 1 or is_authority:
+    if len(names) != 1 or is_authority(certificate):
         raise MessageError("certificate", "is not a certificate of a party")
     return Peer(str(names[0]), _fingerprint(certificate))
 

@@ -18,7 +18,7 @@ from typing import TypeVar
 
 from wardround.errors import KeyMaterialError, MessageError
 from wardround.federation.federation import SiteId
-from wardround.secure_aggregation.keys.material import PublicParameters, SealingSecret
+from wardround.secure_aggregation.keys.material import PublicParameters, SealingSecret, vault_entry
 from wardround.secure_aggregation.keys.peers import Peer
 from wardround.secure_aggregation.keys.vault import Lock, Vault
 
@@ -41,7 +41,7 @@ class KeyState:
     pinned: Mapping[SiteId, str] = field(default_factory=dict)  # fingerprints
     # Fingerprints of certificates that were refused because another certificate of the site is pinned.
     waiting: Mapping[SiteId, tuple[str, ...]] = field(default_factory=dict)
-    given: Mapping[SiteId, tuple[int, ...]] = field(default_factory=dict)  # epochs
+    given: Mapping[SiteId, tuple[int, ...]] = field(default_factory=dict)  # epochs whose secret each site received
 
     def next(self, *, keeps_previous: bool) -> KeyState:
         """Return the state with a new epoch."""
@@ -57,19 +57,19 @@ class KeyState:
         if not self.oldest <= epoch <= self.current:
             raise MessageError("epoch", f"{epoch} is not in use")
 
-    def gave(self, peer: Peer, epoch: int) -> KeyState:
+    def after_issue(self, peer: Peer, epoch: int) -> KeyState:
         """Return the state after the site received the secret of an epoch."""
         pinned = {**self.pinned, peer.name: peer.fingerprint} if peer.fingerprint else self.pinned
         epochs = tuple(sorted({*self.given.get(peer.name, ()), epoch}))
         return replace(self, pinned=pinned, given={**self.given, peer.name: epochs})
 
-    def refused(self, peer: Peer) -> KeyState:
+    def after_refusal(self, peer: Peer) -> KeyState:
         """Return the state after the site was refused because another certificate is pinned."""
         seen = [known for known in self.waiting.get(peer.name, ()) if known != peer.fingerprint]
         waiting = (*seen[1 - _MOST_WAITING :], peer.fingerprint)
         return replace(self, waiting={**self.waiting, peer.name: waiting})
 
-    def admitted(self, site: SiteId, fingerprint: str) -> KeyState:
+    def after_admission(self, site: SiteId, fingerprint: str) -> KeyState:
         """Return the state in which the site may ask again; `fingerprint`, if set, is that of its new certificate."""
         return replace(
             self,
@@ -96,12 +96,15 @@ class Epochs:
         study: str,
         scheme: str,
         new: Callable[[str], bytes],
-        after: KeyState | None = None,
+        logged: KeyState | None = None,
     ) -> Epochs:
-        """Begin the first epoch in a new vault; `new` makes a secret, `after` is the logged state of a lost vault."""
-        state = (after or KeyState(study)).next(keeps_previous=False)
+        """Begin the first epoch in a new vault; `new` makes a secret.
+
+        `logged` is the state of a lost vault according to its log.
+        """
+        state = (logged or KeyState(study)).next(keeps_previous=False)
         secret = SealingSecret(state.current, scheme, new(scheme))
-        held = {_name(state.current): secret.to_bytes(), _STATE: _written(state)}
+        held = {vault_entry(state.current): secret.to_bytes(), _STATE: _encode_state(state)}
         return cls(Vault.create(path, lock, held), study)
 
     @classmethod
@@ -127,18 +130,18 @@ class Epochs:
     def issue(self, peer: Peer, epoch: int) -> SealingSecret:
         """Record and return the secret of an epoch for a site; raise a `MessageError` if it may not have it."""
 
-        def given(held: Secrets) -> SealingSecret | MessageError:
+        def issue_secret(held: Secrets) -> SealingSecret | MessageError:
             state = self._read(held)
             try:
                 state.check(peer, epoch)
             except MessageError as error:
                 if error.code == "certificate":
-                    held[_STATE] = _written(state.refused(peer))
+                    held[_STATE] = _encode_state(state.after_refusal(peer))
                 return error
-            held[_STATE] = _written(state.gave(peer, epoch))
+            held[_STATE] = _encode_state(state.after_issue(peer, epoch))
             return _secret(held, epoch)
 
-        found = self._changed(given)
+        found = self._change(issue_secret)
         if isinstance(found, MessageError):
             raise found
         return found
@@ -151,14 +154,14 @@ class Epochs:
     def revoke(self, site: SiteId, new: Callable[[str], bytes]) -> PublicParameters:
         """Revoke a site and begin a new epoch; all earlier ones end."""
 
-        def without(state: KeyState) -> KeyState:
+        def revoked_state(state: KeyState) -> KeyState:
             if site in state.revoked:
                 raise KeyMaterialError(f"{site} was revoked already")
             # A certificate that was refused before is not admitted when the revocation is undone.
             waiting = {name: known for name, known in state.waiting.items() if name != site}
             return replace(state.next(keeps_previous=False), revoked=(*state.revoked, site), waiting=waiting)
 
-        self._begin(new, without)
+        self._begin(new, revoked_state)
         return self.parameters()
 
     def admit(self, site: SiteId, fingerprint: str = "") -> str:
@@ -167,7 +170,7 @@ class Epochs:
         Without `fingerprint`, the certificate that was refused is admitted; if several were refused, one must be named.
         """
 
-        def admitted(held: Secrets) -> str:
+        def admit_site(held: Secrets) -> str:
             state = self._read(held)
             waiting = state.waiting.get(site, ())
             if len(waiting) > 1 and not fingerprint:
@@ -175,25 +178,25 @@ class Epochs:
             chosen = fingerprint or "".join(waiting)
             if not chosen and site not in state.revoked:
                 raise KeyMaterialError(f"{site} was neither revoked nor refused for its certificate; nothing to admit")
-            held[_STATE] = _written(state.admitted(site, chosen))
+            held[_STATE] = _encode_state(state.after_admission(site, chosen))
             return chosen
 
-        return self._changed(admitted)
+        return self._change(admit_site)
 
     def _begin(self, new: Callable[[str], bytes], change: Callable[[KeyState], KeyState]) -> None:
         scheme = self.current().scheme
         made = new(scheme)
 
-        def begun(held: Secrets) -> None:
+        def write_epoch(held: Secrets) -> None:
             state = change(self._read(held))
-            held[_name(state.current)] = SealingSecret(state.current, scheme, made).to_bytes()
-            held[_STATE] = _written(state)
-            for over in [name for name in held if name != _STATE and int(name.removeprefix("epoch-")) < state.oldest]:
-                del held[over]
+            held[vault_entry(state.current)] = SealingSecret(state.current, scheme, made).to_bytes()
+            held[_STATE] = _encode_state(state)
+            for ended in [name for name in held if name != _STATE and int(name.removeprefix("epoch-")) < state.oldest]:
+                del held[ended]
 
-        self._vault.change(begun)
+        self._vault.change(write_epoch)
 
-    def _changed(self, change: Callable[[Secrets], Result]) -> Result:
+    def _change(self, change: Callable[[Secrets], Result]) -> Result:
         results: list[Result] = []
         self._vault.change(lambda held: results.append(change(held)))
         return results[0]
@@ -209,13 +212,9 @@ class Epochs:
         return KeyState(**{**found, "revoked": tuple(found["revoked"])})
 
 
-def _written(state: KeyState) -> bytes:
+def _encode_state(state: KeyState) -> bytes:
     return json.dumps(asdict(state)).encode()
 
 
 def _secret(held: Mapping[str, bytes], epoch: int) -> SealingSecret:
-    return SealingSecret.from_bytes(held[_name(epoch)])
-
-
-def _name(epoch: int) -> str:
-    return f"epoch-{epoch}"
+    return SealingSecret.from_bytes(held[vault_entry(epoch)])

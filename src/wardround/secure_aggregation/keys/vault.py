@@ -81,7 +81,7 @@ class KeyringLock:
     def create(self) -> tuple[Facts, bytes]:
         """Make a new entry in the keyring."""
         entry, key = secrets.token_hex(16), secrets.token_bytes(_KEY)
-        with _keyring_faults():
+        with _as_keyring_error():
             import keyring
 
             keyring.set_password(_SERVICE, entry, base64.b64encode(key).decode())
@@ -94,7 +94,7 @@ class KeyringLock:
         """Return the key of the entry that the vault names."""
         if facts.get("lock") != "keyring":
             raise KeyMaterialError("the vault has a passphrase; set WARDROUND_PASSPHRASE or name --passphrase-file")
-        with _keyring_faults():
+        with _as_keyring_error():
             import keyring
 
             kept = keyring.get_password(_SERVICE, str(facts.get("entry")))
@@ -129,7 +129,7 @@ class Vault:
         facts, key = lock.create()
         check = _derived(key, b"wardround-vault-check-1").hex()
         made = cls(path, {"kind": VAULT_MARK, **facts, "check": check}, key)
-        with made._alone():
+        with made._locked():
             if path.exists():
                 raise KeyMaterialError(f"{path.name} exists already; an existing vault is not overwritten")
             made._write(held or {})
@@ -173,7 +173,7 @@ class Vault:
 
     def change(self, change: Callable[[dict[str, bytes]], None]) -> None:
         """Let `change` alter the secrets under a lock; if it raises, nothing is changed."""
-        with self._alone():
+        with self._locked():
             held = self.read()
             before = dict(held)
             change(held)
@@ -189,9 +189,9 @@ class Vault:
         return encode(Message(dict(sorted(self._facts.items()))))
 
     @contextmanager
-    def _alone(self) -> Iterator[None]:
+    def _locked(self) -> Iterator[None]:
         # A separate file, because each change replaces the vault's file.
-        with _faults(self.path):
+        with _as_key_error(self.path):
             lock = os.open(self.path.with_name(self.path.name + ".lock"), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)
@@ -203,7 +203,7 @@ class Vault:
 def write_whole(path: Path, data: bytes) -> None:
     """Replace a private file atomically and force it to disk."""
     scratch = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    with _faults(path):
+    with _as_key_error(path):
         try:
             descriptor = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
             with os.fdopen(descriptor, "wb") as stream:
@@ -222,7 +222,7 @@ def write_whole(path: Path, data: bytes) -> None:
 
 def check_private(path: Path) -> None:
     """Raise a `KeyMaterialError` if any account other than the owner's can read or write a file."""
-    with _faults(path):
+    with _as_key_error(path):
         found = path.lstat()
     if not stat.S_ISREG(found.st_mode):
         raise KeyMaterialError(f"{path.name} is not a regular file")
@@ -231,7 +231,7 @@ def check_private(path: Path) -> None:
 
 
 def _check_folder(path: Path) -> None:
-    with _faults(path):
+    with _as_key_error(path):
         mode = path.parent.stat().st_mode
     if mode & 0o022:
         raise KeyMaterialError(f"the folder of {path.name} can be written by others; only its owner may (chmod 700)")
@@ -240,7 +240,7 @@ def _check_folder(path: Path) -> None:
 def _read(path: Path) -> Message:
     """Return the header of the file and its encrypted content."""
     check_private(path)
-    with _faults(path):
+    with _as_key_error(path):
         data = path.read_bytes()
     try:
         message = decode(data)
@@ -272,7 +272,7 @@ def _derived(key: bytes, label: bytes) -> bytes:
 
 
 @contextmanager
-def _keyring_faults() -> Iterator[None]:
+def _as_keyring_error() -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError:
@@ -282,7 +282,7 @@ def _keyring_faults() -> Iterator[None]:
 
 
 @contextmanager
-def _faults(path: Path) -> Iterator[None]:
+def _as_key_error(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:

@@ -1,4 +1,4 @@
-"""A rehearsal of a networked study: kits, processes, and nothing left of them afterwards."""
+"""A rehearsal of a networked study: kits and processes, which are removed afterwards."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def make_kits(out: Path, port: int, study: bytes = STUDY, sites: tuple[str, ...]
 
 
 class Program:
-    """A party's process, with its lines."""
+    """A party's process and the lines that it printed."""
 
     def __init__(self, *arguments: str | Path) -> None:
         self.process = subprocess.Popen(
@@ -68,7 +68,7 @@ class Program:
         return {reply[0]: reply[1:] for reply in self.order(ask=step, **order)}
 
     def finish(self) -> int:
-        """End its input, which ends the study."""
+        """Close its input, which ends the study."""
         assert self.process.stdin is not None
         self.process.stdin.close()
         return self.process.wait(60)
@@ -109,11 +109,11 @@ class Rehearsal:
         return self.start("supervised", "site", self.kits[name], self.folder / f"{name}.diary")
 
     def make_kits(self, out: Path, *, port: int | None = None) -> dict[str, Path]:
-        """Kits of another authority, for the same coordinator unless it says another port."""
+        """Return kits of another authority, for the same coordinator unless another port is given."""
         return make_kits(out, port or self.port)
 
     def times_asleep(self, site: str) -> int:
-        """How often the worker of a site was asked to sleep, and began to."""
+        """Return how often the worker of a site began to sleep."""
         return (self.folder / f"{site}.diary").read_text().count("asleep")
 
     def below(self, pid: int) -> list[int]:

@@ -8,7 +8,7 @@ from wardround.errors import MessageError
 
 
 class Initials:
-    """Signatures that anybody could make, but nobody makes by accident: who, and what of."""
+    """Signatures that anyone could make, but not by accident: the signer and the digest of the data."""
 
     def __init__(self, name: str) -> None:
         self.certificate = name.encode()

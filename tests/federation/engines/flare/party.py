@@ -20,10 +20,10 @@ import numpy as np
 
 from wardround.errors import MessageError, UsageError
 from wardround.federation.engines.flare.cells import open_connection
-from wardround.federation.engines.flare.coordinator_session import serve
+from wardround.federation.engines.flare.coordinator_session import run_coordinator_session
 from wardround.federation.engines.flare.flare_federation import FlareFederation
 from wardround.federation.engines.flare.requests import Envelope
-from wardround.federation.engines.flare.site_session import attend
+from wardround.federation.engines.flare.site_session import run_site_session
 from wardround.federation.engines.flare.supervisor import supervise
 from wardround.federation.federation import Reply
 from wardround.federation.message import Message
@@ -61,7 +61,7 @@ def conduct(federation: FlareFederation, terminal: TextIO) -> None:
 
 
 def probe(kit: Kit) -> None:
-    """What becomes of messages that no honest site sends, an array a line."""
+    """Print the outcomes of messages that no honest site sends, one array per line."""
     line = open_connection(kit.party)
     while not line.is_connected("server"):
         time.sleep(0.05)
@@ -92,10 +92,12 @@ def main() -> int:
         kit = replace(kit, name=arguments.pop(1))
     if role == "coordinator":
         kit = replace(kit, plan=replace(kit.plan, sites=kit.plan.sites[:3]))  # the fourth has a kit, but no place
-        return serve(kit.party, conduct, signatures=signatures_of(kit), deadline=20.0, largest=LARGEST)
+        return run_coordinator_session(
+            kit.party, conduct, signatures=signatures_of(kit), deadline=20.0, largest=LARGEST
+        )
     command = [sys.executable, str(TOY), *arguments[1:]]
     closed = kit.path / "closed"
-    return attend(
+    return run_site_session(
         kit.party,
         command,
         signatures=signatures_of(kit),

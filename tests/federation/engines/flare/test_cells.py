@@ -22,7 +22,7 @@ from wardround.provisioning.kits import KitPlan, provision, read_kit
 
 
 class FakeCell:
-    """Stands in for FLARE's: keeps the callbacks, gives the reply it is told to."""
+    """Replaces FLARE's cell: keeps the callbacks and returns a given reply."""
 
     def __init__(self, name: str = "server") -> None:
         self.name = name

@@ -32,7 +32,7 @@ from wardround.federation.engines.flare.cells import ReceivedStream, StreamingCe
 
 
 class FakeCore:
-    """Stands in for FLARE's connections: keeps what is sent, once it is let through."""
+    """Replaces FLARE's connections: keeps what is sent."""
 
     def __init__(self) -> None:
         self.my_info = SimpleNamespace(fqcn="server")
@@ -53,12 +53,12 @@ class FakeCore:
         return {}
 
     def acknowledged(self) -> list[int]:
-        """The streams that pieces were acknowledged of, in the order of acknowledging."""
+        """Return the streams of acknowledged pieces, in the order of acknowledgement."""
         return [message.get_header(StreamHeaderKey.STREAM_ID) for topic, message in self.sent if "ACK" in topic]
 
 
 class Cell:
-    """Our cell over the stand-in."""
+    """Return our cell over the replaced connections."""
 
     def __init__(self) -> None:
         self.core = FakeCore()
@@ -68,13 +68,13 @@ class Cell:
         self.cell.register_blob_cb("answers", "*", self.cell._process_reply)
 
     def waiting(self, request: str) -> SimpleWaiter:
-        """A request that waits for its answer."""
+        """Return a request that waits for its answer."""
         waiter = SimpleWaiter(request, "h1", None)
         self.cell.requests_dict[request] = waiter
         return waiter
 
     def receive(self, stream: int, body: bytes, *, origin: str = "h1", request: str = "", size: int = 0) -> None:
-        """A reliable stream of one piece."""
+        """Return a reliable stream of one piece."""
         headers = {
             MessageHeaderKey.ORIGIN: origin,
             StreamHeaderKey.STREAM_ID: stream,
@@ -100,12 +100,12 @@ def cell(monkeypatch: pytest.MonkeyPatch) -> Cell:
 
 
 def kept(origin: str) -> list[int]:
-    """The streams of a party that are kept."""
+    """Return the streams of a party that are kept."""
     return [stream for party, stream in ReceivedStream.rx_task_map if party == origin]
 
 
 def timers() -> int:
-    """Those that were not cancelled."""
+    """Return the number of timers that were not cancelled."""
     return sum(isinstance(t, threading.Timer) and not t.finished.is_set() for t in threading.enumerate())
 
 
@@ -170,7 +170,7 @@ def test_a_repeated_piece_is_acknowledged_again(cell: Cell) -> None:
 
 
 def sent(cell: Cell, *, reliable: bool) -> weakref.ref[Any]:
-    """The stream of a message that was sent and, where it must be, acknowledged."""
+    """Return the stream of a message that was sent and, if it is reliable, acknowledged."""
     cell.core.open.clear()
     future: StreamFuture = cell.cell.send_blob("asks", "any", "h1", Message({}, b"body"), reliable=reliable)
     stream = weakref.ref(future.task_handle)

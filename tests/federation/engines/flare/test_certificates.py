@@ -1,4 +1,4 @@
-"""The study's authority: chains verify, strangers' do not, and errors show no path."""
+"""The study's authority: its chains verify, foreign ones do not, and errors show no path."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def site(authority: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[bytes, bytes]:
-    """A site's key and certificate."""
+    """Return a site's key and certificate."""
     asked = make_request("harbour", "client", tmp_path_factory.mktemp("site"))
     name, certificate = sign(asked.read_bytes(), authority, kind="client", days=5, what=asked.name)
     assert name == "harbour"

@@ -1,4 +1,4 @@
-"""The coordinator's door, with sites at the end of a string instead of a network."""
+"""The networked federation at the coordinator, with sites in this process instead of a network."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Worker:
 
 
 class String:
-    """A line to sites in this process; each can be cut, started again, silenced or have its replies altered."""
+    """A connection to sites in this process; each can be disconnected, restarted, silenced or altered."""
 
     def __init__(self, *sites: str) -> None:
         self.accepted = dict.fromkeys(sites, True)
@@ -262,7 +262,7 @@ def test_waiting_ends_when_enough_sites_are_present(federation: FlareFederation,
 def test_the_end_of_a_study_reaches_every_reachable_site(federation: FlareFederation, line: String) -> None:
     line.cut.add("h2")
     line.silent.add("h3")
-    federation.say_over()
+    federation.announce_end()
     assert [site for site, desk in line.desks.items() if desk.over.is_set()] == ["h1"]
 
 

@@ -10,8 +10,8 @@ from wardround.federation.engines.flare.quiet import LOG_FOLDER
 LOUD = """
 import logging, os, sys, warnings
 from pathlib import Path
-from wardround.federation.engines.flare.quiet import quiet
-terminal = quiet(Path(sys.argv[1]))
+from wardround.federation.engines.flare.quiet import redirect_output
+terminal = redirect_output(Path(sys.argv[1]))
 print("printed")
 print("complained", file=sys.stderr)
 sys.stdout.flush()

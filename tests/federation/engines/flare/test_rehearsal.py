@@ -1,4 +1,4 @@
-"""Three sites and a coordinator in processes of their own, over mutual TLS: what holds while things go wrong."""
+"""Three sites and a coordinator in separate processes, over mutual TLS: what holds while parts fail."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def everybody_is_there(rehearsal: Any) -> None:
 
 
 def outcomes(replies: dict[str, list[Any]]) -> dict[str, str]:
-    """Of each site the code of its absence, or nothing."""
+    """Return the code of absence for each site, or an empty string."""
     assert replies.keys() == ALL
     return {site: reply[CODE] for site, reply in replies.items()}
 
@@ -37,7 +37,7 @@ def everywhere(code: str) -> dict[str, str]:
 
 
 def engine_of(rehearsal: Any, site: str) -> int:
-    """The process below a site's supervisor."""
+    """Return the process below a site's supervisor."""
     return int(rehearsal.below(rehearsal.sites[site].process.pid)[1])
 
 
@@ -84,7 +84,7 @@ def test_invalid_answers_are_absences(rehearsal: Any) -> None:
 
 
 def test_oversized_messages(rehearsal: Any) -> None:
-    """An honest site says so; one that sends it all the same is cut off before it fills the memory."""
+    """An honest site reports it; a site that sends it anyway is disconnected before it fills the memory."""
     replies = rehearsal.head.ask("grow", values={"bytes": 90_000_000}, to=["h1"])
     assert replies["h1"][:2] == ["failed", "oversized"]
     replies = rehearsal.head.ask("grow", values={"bytes": 60_000_000}, to=["h1"], deadline=60.0)
@@ -118,7 +118,7 @@ def test_a_site_that_has_not_accepted(rehearsal: Any) -> None:
 
 
 def kill_while_it_sleeps(rehearsal: Any, site: str, pid: int) -> None:
-    """Kill a process as soon as the worker of a site is in the middle of its next sleep."""
+    """Kill a process as soon as the worker of a site is in its next sleep."""
     before = rehearsal.times_asleep(site)
 
     def watch() -> None:
@@ -153,7 +153,7 @@ def test_a_killed_site_is_absent_at_once_and_comes_back(rehearsal: Any) -> None:
 
 
 def test_a_hanging_site_does_not_use_up_the_deadline(rehearsal: Any) -> None:
-    """As after a cut cable: the connection stands as far as anybody knows, and nothing comes over it."""
+    """As after a cut cable: both ends believe that the connection exists, and nothing arrives."""
     engine = engine_of(rehearsal, "h1")
     os.kill(engine, signal.SIGSTOP)
     try:
@@ -180,7 +180,7 @@ def test_a_restarted_coordinator_finds_its_sites_again(rehearsal: Any) -> None:
 
 
 def test_unknown_parties_are_refused(rehearsal: Any, tmp_path: Path) -> None:
-    """Another authority's kit, another site's name, and a site without a place in the study."""
+    """A kit of another authority, the name of another site, and a site outside the study."""
     foreign = rehearsal.make_kits(tmp_path / "foreign")
     strangers = [
         rehearsal.start("site", foreign["h2"]),
@@ -265,7 +265,7 @@ def test_a_second_coordinator_is_refused(rehearsal: Any) -> None:
 
 
 def test_the_study_ends_at_every_site(rehearsal: Any) -> None:
-    """A fault is for the supervisor, the end of a study for everybody; the marker is found nowhere."""
+    """A fault restarts the process, the end of the study reaches every site, and no output has the marker."""
     rehearsal.head.write(**{"raise": "fault"})
     assert rehearsal.head.process.wait(60) == 1
     rehearsal.coordinate().write(**{"raise": "refusal"})

@@ -1,4 +1,4 @@
-"""Replays, forgeries and mix-ups, without a network: each is refused with its code."""
+"""Replayed, forged and misdirected messages, without a network: each is refused with its code."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def correspondence(site: str = "h1", study: str = STUDY, signer: str = "coordina
 
 def greet(ours: CoordinatorSession, theirs: SiteSession) -> CoordinatorSession:
     hello = ours.hello()
-    assert ours.greeted(hello, theirs.welcome(theirs.open(hello))).absence is None
+    assert ours.accept_welcome(hello, theirs.welcome(theirs.open(hello))).absence is None
     return ours
 
 
@@ -50,7 +50,7 @@ def code_of(action: Callable[[], Any]) -> str:
 
 
 def altered(envelope: Envelope, signer: str | None = None, **values: Any) -> Envelope:
-    """The envelope with other values in its header, under the old signature or a new one."""
+    """Return the envelope with changed header values, under the old signature or a new one."""
     message = decode(envelope.header)
     header = encode(Message({**message.values, **values}, {}, message.blobs))
     signature = envelope.signature if signer is None else Initials(signer).sign(header)
@@ -83,7 +83,7 @@ def test_an_absence_is_signed_too() -> None:
 def test_a_site_may_refuse_a_greeting_with_a_code() -> None:
     ours, theirs = correspondence(), reception()
     hello = ours.hello()
-    answer = ours.greeted(hello, theirs.absence(hello.header, Absence.REFUSED, "not-accepted"))
+    answer = ours.accept_welcome(hello, theirs.absence(hello.header, Absence.REFUSED, "not-accepted"))
     assert (answer.absence, answer.code, ours.nonce) == (Absence.REFUSED, "not-accepted", "")
 
 
@@ -97,7 +97,7 @@ def test_text_is_not_accepted_as_a_code_even_if_signed() -> None:
 
 
 class TestAtTheSite:
-    """What a site does not follow."""
+    """Return the code with which a site refuses a request."""
 
     def setup_method(self) -> None:
         self.theirs = reception()
@@ -191,7 +191,7 @@ class TestAtTheSite:
 
 
 class TestAtTheCoordinator:
-    """What a coordinator does not take for an answer."""
+    """Return the code with which a coordinator refuses an answer."""
 
     def setup_method(self) -> None:
         self.theirs = reception()
@@ -231,10 +231,10 @@ class TestAtTheCoordinator:
         ours = correspondence()
         first, second = ours.hello(), ours.hello()
         old = self.theirs.welcome(self.theirs.open(first))
-        assert code_of(lambda: ours.greeted(second, old)) == "request"
+        assert code_of(lambda: ours.accept_welcome(second, old)) == "request"
         other = reception("h2")
         welcome = other.welcome(other.open(correspondence("h2").hello()))
-        assert code_of(lambda: ours.greeted(second, welcome)) == "certificate"
+        assert code_of(lambda: ours.accept_welcome(second, welcome)) == "certificate"
         assert ours.nonce == ""
 
     def test_a_restarted_coordinator_continues_above_the_last_number(self) -> None:

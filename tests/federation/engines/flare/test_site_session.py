@@ -1,4 +1,4 @@
-"""The desk of a site, without a network: what is refused, what is done, what is said of it."""
+"""The request handler of a site, without a network: refusals, answers and log lines."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from wardround.federation.federation import Absence
 
 
 class Worker:
-    """Does what it is given to do."""
+    """A worker that calls a given function."""
 
     def __init__(self, work: Callable[[bytes], bytes]) -> None:
         self.work = work
@@ -34,7 +34,7 @@ class Worker:
 
 
 class Office:
-    """A desk and the coordinator that writes to it."""
+    """A site's request handler and the coordinator that sends requests to it."""
 
     def __init__(self, work: Callable[[bytes], bytes] = bytes.upper, *, largest: int = 100) -> None:
         self.accepted = True
@@ -45,7 +45,7 @@ class Office:
 
     def greet(self) -> Answer:
         hello = self.coordinator.hello()
-        return self.coordinator.greeted(hello, self.desk.answer(hello))
+        return self.coordinator.accept_welcome(hello, self.desk.answer(hello))
 
     def write(self, body: bytes = b"note", *, step: str = "train", number: int = 2) -> Envelope:
         return self.coordinator.ask(step, number, body, digest_of(body))

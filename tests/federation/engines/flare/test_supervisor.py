@@ -14,13 +14,13 @@ import pytest
 from tests.processes import eventually, is_running
 
 from wardround.federation.engines.flare import supervisor
-from wardround.federation.engines.flare.supervisor import Patience, supervise
+from wardround.federation.engines.flare.supervisor import RestartPolicy, supervise
 
-QUICK = Patience(first=0.01, longest=0.04, healthy=60.0, ending=1.0)
+QUICK = RestartPolicy(first_pause=0.01, longest_pause=0.04, healthy_seconds=60.0, kill_after=1.0)
 
 
 def program(tmp_path: Path, body: str) -> list[str]:
-    """A command that notes each start in a file, then does what `body` says, with `start` its number."""
+    """Return a command that records each start in a file and then runs `body`, where `start` is its number."""
     code = (
         "import os, signal, subprocess, sys, time\n"
         f"notes = {str(tmp_path / 'notes')!r}\n"
@@ -35,9 +35,9 @@ def starts(tmp_path: Path) -> int:
 
 
 def pauses(
-    monkeypatch: pytest.MonkeyPatch, command: list[str], patience: Patience, lives: Iterable[float]
+    monkeypatch: pytest.MonkeyPatch, command: list[str], policy: RestartPolicy, lives: Iterable[float]
 ) -> list[float]:
-    """How long a supervisor means to wait after each run of a command that lived for so many seconds."""
+    """Return the pauses of a supervisor after runs of a command that lasted these numbers of seconds."""
     waited: list[float] = []
 
     class Told(threading.Event):
@@ -48,38 +48,38 @@ def pauses(
     clock = chain.from_iterable((0.0, seconds) for seconds in lives)
     monkeypatch.setattr(supervisor, "threading", SimpleNamespace(Event=Told))
     monkeypatch.setattr(supervisor, "time", SimpleNamespace(monotonic=lambda: next(clock)))
-    assert supervise(command, patience=patience) == 0
+    assert supervise(command, policy=policy) == 0
     return waited
 
 
 @pytest.mark.parametrize("code", [0, 2])
 def test_done_and_refused_are_final(tmp_path: Path, code: int) -> None:
-    assert supervise(program(tmp_path, f"sys.exit({code})"), patience=QUICK) == code
+    assert supervise(program(tmp_path, f"sys.exit({code})"), policy=QUICK) == code
     assert starts(tmp_path) == 1
 
 
 @pytest.mark.parametrize("death", ["sys.exit(1)", "os.kill(os.getpid(), signal.SIGKILL)", "sys.exit(143)"])
 def test_every_other_exit_code_is_restarted(tmp_path: Path, death: str) -> None:
     body = f"if start == 4: sys.exit(0)\n{death}"
-    assert supervise(program(tmp_path, body), patience=QUICK) == 0
+    assert supervise(program(tmp_path, body), policy=QUICK) == 0
     assert starts(tmp_path) == 4
 
 
 def test_pauses_double_up_to_the_longest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     command = program(tmp_path, "sys.exit(0 if start == 5 else 1)")
-    found = pauses(monkeypatch, command, Patience(first=0.2, longest=0.5), lives=[1.0] * 5)
+    found = pauses(monkeypatch, command, RestartPolicy(first_pause=0.2, longest_pause=0.5), lives=[1.0] * 5)
     assert found == [0.2, 0.4, 0.5, 0.5]
 
 
 def test_a_healthy_run_resets_the_pause(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     command = program(tmp_path, "sys.exit(0 if start == 6 else 1)")
-    patience = Patience(first=0.2, longest=30.0, healthy=60.0)
-    assert pauses(monkeypatch, command, patience, lives=[1, 59, 1, 60, 1, 1]) == [0.2, 0.4, 0.8, 0.2, 0.4]
+    policy = RestartPolicy(first_pause=0.2, longest_pause=30.0, healthy_seconds=60.0)
+    assert pauses(monkeypatch, command, policy, lives=[1, 59, 1, 60, 1, 1]) == [0.2, 0.4, 0.8, 0.2, 0.4]
 
 
 def test_the_supervisor_waits_for_the_pause(tmp_path: Path) -> None:
     started = time.monotonic()
-    assert supervise(program(tmp_path, "sys.exit(0 if start == 2 else 1)"), patience=Patience(first=0.3)) == 0
+    assert supervise(program(tmp_path, "sys.exit(0 if start == 2 else 1)"), policy=RestartPolicy(first_pause=0.3)) == 0
     assert time.monotonic() - started >= 0.3
 
 
@@ -89,7 +89,7 @@ def test_nothing_of_a_dead_command_is_left(tmp_path: Path) -> None:
         f"open({str(tmp_path / 'child')!r}, 'a').write(f'{{child.pid}}\\n')\n"
         "sys.exit(0 if start == 2 else 1)"
     )
-    assert supervise(program(tmp_path, body), patience=QUICK) == 0
+    assert supervise(program(tmp_path, body), policy=QUICK) == 0
     children = [int(pid) for pid in (tmp_path / "child").read_text().split()]
     assert len(children) == 2
     assert eventually(lambda: not any(is_running(pid) for pid in children))
@@ -98,8 +98,8 @@ def test_nothing_of_a_dead_command_is_left(tmp_path: Path) -> None:
 def supervised(command: list[str]) -> subprocess.Popen[bytes]:
     code = (
         "import sys\n"
-        "from wardround.federation.engines.flare.supervisor import Patience, supervise\n"
-        "sys.exit(supervise(sys.argv[1:], patience=Patience(ending=0.5)))"
+        "from wardround.federation.engines.flare.supervisor import RestartPolicy, supervise\n"
+        "sys.exit(supervise(sys.argv[1:], policy=RestartPolicy(kill_after=0.5)))"
     )
     return subprocess.Popen([sys.executable, "-c", code, *command])
 
@@ -129,8 +129,8 @@ def test_a_signal_ends_the_whole_tree(tmp_path: Path, number: signal.Signals, st
 def test_a_signal_ends_a_pause(tmp_path: Path) -> None:
     code = (
         "import sys\n"
-        "from wardround.federation.engines.flare.supervisor import Patience, supervise\n"
-        "sys.exit(supervise(sys.argv[1:], patience=Patience(first=600.0)))"
+        "from wardround.federation.engines.flare.supervisor import RestartPolicy, supervise\n"
+        "sys.exit(supervise(sys.argv[1:], policy=RestartPolicy(first_pause=600.0)))"
     )
     process = subprocess.Popen([sys.executable, "-c", code, *program(tmp_path, "sys.exit(1)")])
     try:
@@ -155,5 +155,5 @@ def test_a_killed_supervisor_ends_its_command(tmp_path: Path) -> None:
 
 def test_signal_handlers_are_restored(tmp_path: Path) -> None:
     before = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
-    supervise(program(tmp_path, ""), patience=QUICK)
+    supervise(program(tmp_path, ""), policy=QUICK)
     assert (signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)) == before

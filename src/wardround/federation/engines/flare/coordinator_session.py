@@ -12,15 +12,15 @@ from typing import TextIO
 from wardround.errors import WardroundError
 from wardround.federation.engines.flare.cells import LARGEST_BODY, open_connection
 from wardround.federation.engines.flare.flare_federation import FlareFederation
-from wardround.federation.engines.flare.quiet import DONE, FAULT, REFUSED, Interruption, quiet
+from wardround.federation.engines.flare.quiet import DONE, FAULT, REFUSED, Interruption, redirect_output
 from wardround.federation.engines.flare.requests import FlareParty, Signatures
 
-__all__ = ["serve"]
+__all__ = ["run_coordinator_session"]
 
 _log = logging.getLogger(__name__)
 
 
-def serve(
+def run_coordinator_session(
     party: FlareParty,
     conduct: Callable[[FlareFederation, TextIO], None],
     *,
@@ -34,7 +34,7 @@ def serve(
     printed on one line and ends the study. After any other error a supervisor may restart the process. Must be called
     in the main thread.
     """
-    terminal = quiet(party.folder)
+    terminal = redirect_output(party.folder)
     interruption = Interruption(raises=True)
     try:
         with closing(open_connection(party, largest=largest)) as connection:
@@ -42,7 +42,7 @@ def serve(
                 connection, party.sites, study=party.study, signatures=signatures, deadline=deadline
             )
             conduct(federation, terminal)
-            federation.say_over()
+            federation.announce_end()
         return DONE
     except WardroundError as error:
         print(f"{type(error).__name__}: {error}", file=terminal, flush=True)

@@ -12,7 +12,7 @@ from queue import Empty, SimpleQueue
 from wardround.errors import FederationError, MessageError
 from wardround.federation.engines.flare.cells import Connection, Signal
 from wardround.federation.engines.flare.requests import Answer, CoordinatorSession, Envelope, Signatures, digest_of
-from wardround.federation.federation import Absence, Replies, Reply, SiteId, Traffic, those_asked
+from wardround.federation.federation import Absence, Replies, Reply, SiteId, Traffic, recipients
 from wardround.federation.message import Message, encode
 from wardround.federation.worker_process import decode_answer, round_of
 
@@ -49,26 +49,26 @@ class FlareFederation:
 
     def ask(self, step: str, message: Message, *, to: Sequence[SiteId] | None = None) -> Replies:
         """Ask all sites at once; an answer that arrived stays encoded until it is consumed."""
-        asked = those_asked(to, self._sites)
+        asked = recipients(to, self._sites)
         question = _Question(step, message, self.deadline)
         return _Exchange([self._peers[site] for site in asked], question).replies()
 
-    def wait_for(self, least: int, seconds: float) -> list[SiteId]:
-        """Return the sites that are present once there are `least` of them; raise after `seconds`."""
+    def wait_for(self, minimum: int, seconds: float) -> list[SiteId]:
+        """Return the sites that are present once there are `minimum` of them; raise after `seconds`."""
         end = time.monotonic() + seconds
         while True:
-            reasons = {site: peer.greeting() for site, peer in self._peers.items()}
+            reasons = {site: peer.greet() for site, peer in self._peers.items()}
             present = [site for site, reason in reasons.items() if not reason]
-            if len(present) >= least:
+            if len(present) >= minimum:
                 return present
             if time.monotonic() >= end:
                 absent = "; ".join(f"{site} {reason}" for site, reason in reasons.items() if reason)
-                raise FederationError(f"{len(present)} sites are present; the study needs {least} ({absent})")
+                raise FederationError(f"{len(present)} sites are present; the study needs {minimum} ({absent})")
             time.sleep(_PAUSE_SECONDS)
 
-    def say_over(self) -> None:
+    def announce_end(self) -> None:
         """Tell every site that can be reached that the study is over."""
-        threads = [threading.Thread(target=peer.say_over, daemon=True) for peer in self._peers.values()]
+        threads = [threading.Thread(target=peer.announce_end, daemon=True) for peer in self._peers.values()]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -86,7 +86,7 @@ class _Question:
         self.started = time.monotonic()
         self.seconds = seconds
 
-    def left(self) -> float:
+    def seconds_left(self) -> float:
         return self.started + self.seconds - time.monotonic()
 
 
@@ -116,7 +116,7 @@ class _Peer:
             self._session.forget()
         return self._exchange_once(question, stop)
 
-    def greeting(self) -> str:
+    def greet(self) -> str:
         """Greet the site unless its current session is known; return the error code, or an empty string."""
         if not self.is_connected:
             return "unreachable"
@@ -124,7 +124,7 @@ class _Peer:
             with self._lock:
                 if self.nonce and self.ping() != self.nonce:
                     self._session.forget()
-                return self._greeted().code
+                return self._ensure_session().code
         except MessageError as error:
             return error.code
 
@@ -133,8 +133,8 @@ class _Peer:
         reply = self._connection.send(self.site, "ping", Envelope(b"", b""), seconds=_PING_SECONDS)
         return reply.header.decode("ascii", "replace")
 
-    def say_over(self) -> None:
-        if self.greeting():
+    def announce_end(self) -> None:
+        if self.greet():
             return
         try:
             with self._lock:
@@ -145,21 +145,21 @@ class _Peer:
 
     def _exchange_once(self, question: _Question, stop: Signal) -> Answer:
         with self._lock:
-            greeting = self._greeted()
-            if greeting.absence is not None:
-                return greeting
+            answer = self._ensure_session()
+            if answer.absence is not None:
+                return answer
             request = self._session.ask(question.step, question.round, question.body, question.digest)
         # The exchange enforces the deadline and stops this call; a little longer, so that the exchange acts first.
-        seconds = max(question.left(), 0) + _PING_SECONDS
+        seconds = max(question.seconds_left(), 0) + _PING_SECONDS
         reply = self._connection.send(self.site, "request", request, seconds=seconds, stop=stop)
         return self._session.answer(request, reply)
 
-    def _greeted(self) -> Answer:
+    def _ensure_session(self) -> Answer:
         if self._session.nonce:
             return Answer()
         hello = self._session.hello()
         welcome = self._connection.send(self.site, "request", hello, seconds=_HELLO_SECONDS)
-        return self._session.greeted(hello, welcome)
+        return self._session.accept_welcome(hello, welcome)
 
 
 class _Pending:
@@ -185,7 +185,7 @@ class _Exchange:
     def replies(self) -> Iterator[Reply]:
         try:
             while self._pending:
-                seconds = min(self._question.left(), self._next_check - time.monotonic())
+                seconds = min(self._question.seconds_left(), self._next_check - time.monotonic())
                 try:
                     site, answer = self._arrived.get(timeout=max(seconds, 0))
                 except Empty:
@@ -211,7 +211,7 @@ class _Exchange:
         self._arrived.put((peer.site, answer))
 
     def _check_silent_sites(self) -> None:
-        late = self._question.left() <= 0
+        late = self._question.seconds_left() <= 0
         for site, pending in self._pending.items():
             if late:
                 self._give_up(site, pending, "deadline")

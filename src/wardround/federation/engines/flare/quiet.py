@@ -11,7 +11,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TextIO
 
-__all__ = ["DONE", "FAULT", "LOG_FOLDER", "REFUSED", "Interruption", "quiet"]
+__all__ = ["DONE", "FAULT", "LOG_FOLDER", "REFUSED", "Interruption", "redirect_output"]
 
 LOG_FOLDER = "logs"
 # Exit codes; a supervisor restarts a process that ended with any other code than DONE or REFUSED.
@@ -20,7 +20,7 @@ _LARGEST_LOG = 5_000_000  # bytes
 _OLD_LOGS = 3
 
 
-def quiet(kit: Path) -> TextIO:
+def redirect_output(kit: Path) -> TextIO:
     """Redirect everything printed or logged to `logs` in the kit; return the terminal, to print on."""
     folder = kit / LOG_FOLDER
     folder.mkdir(mode=0o700, exist_ok=True)

@@ -129,7 +129,7 @@ class CoordinatorSession:
         """Return a greeting with a fresh challenge."""
         return self._signed({"kind": "hello", "challenge": secrets.token_hex(16)})
 
-    def greeted(self, hello: Envelope, welcome: Envelope) -> Answer:
+    def accept_welcome(self, hello: Envelope, welcome: Envelope) -> Answer:
         """Learn the site's nonce and certificate from its answer to `hello`; return the answer."""
         header = _decoded(welcome)
         certificate = header.blobs.get("certificate", b"")

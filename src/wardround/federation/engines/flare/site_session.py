@@ -10,18 +10,18 @@ from collections.abc import Callable, Sequence
 
 from wardround.errors import MessageError, WardroundError
 from wardround.federation.engines.flare.cells import LARGEST_BODY, open_connection
-from wardround.federation.engines.flare.quiet import REFUSED, Interruption, quiet
+from wardround.federation.engines.flare.quiet import REFUSED, Interruption, redirect_output
 from wardround.federation.engines.flare.requests import Envelope, FlareParty, Request, Signatures, SiteSession
 from wardround.federation.federation import Absence, code_of, safe_code
 from wardround.federation.worker_process import BytesWorker, WorkerProcess
 
-__all__ = ["SignedRequestHandler", "attend"]
+__all__ = ["SignedRequestHandler", "run_site_session"]
 
 _log = logging.getLogger(__name__)
 _SECONDS_TO_SEND = 0.5  # to send the answer to the last request
 
 
-def attend(
+def run_site_session(
     party: FlareParty,
     worker_command: Sequence[str],
     *,
@@ -35,7 +35,7 @@ def attend(
     Until `accepted()` every request is refused with `not-accepted`. The site waits while the coordinator is away. Must
     be called in the main thread; the process prints nothing afterwards.
     """
-    terminal = quiet(party.folder)
+    terminal = redirect_output(party.folder)
     interruption = Interruption()
     worker = WorkerProcess(worker_command, errors=subprocess.DEVNULL)
     coordinator = party.coordinator_certificate.read_bytes()

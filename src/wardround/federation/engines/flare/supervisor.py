@@ -17,32 +17,32 @@ from types import FrameType
 from wardround.federation.engines.flare.quiet import DONE, REFUSED
 from wardround.process_hardening import forbid_core_dumps
 
-__all__ = ["Patience", "become", "supervise"]
+__all__ = ["RestartPolicy", "exec_supervisor", "supervise"]
 
 _FINAL = (DONE, REFUSED)
 _SET_PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG
 
 
 @dataclass(frozen=True)
-class Patience:
+class RestartPolicy:
     """How long to wait, in seconds."""
 
-    first: float = 0.2  # before the first restart; doubled for each further one
-    longest: float = 10.0
-    healthy: float = 60.0  # a run of this length resets the pause
-    ending: float = 10.0  # before a command that should end is killed
+    first_pause: float = 0.2  # before the first restart; doubled for each further one
+    longest_pause: float = 10.0
+    healthy_seconds: float = 60.0  # a run of this length resets the pause
+    kill_after: float = 10.0  # before a command that should end is killed
 
 
-def supervise(command: Sequence[str], *, patience: Patience | None = None) -> int:
+def supervise(command: Sequence[str], *, policy: RestartPolicy | None = None) -> int:
     """Run `command` and restart it until it exits with `DONE` or `REFUSED`; return the exit code.
 
     SIGINT and SIGTERM are passed on, and afterwards no process of the command's group is left. Must be called in the
     main thread, before other threads exist.
     """
-    return _Supervisor(tuple(command), patience or Patience()).run()
+    return _Supervisor(tuple(command), policy or RestartPolicy()).run()
 
 
-def become(command: Sequence[str]) -> int:
+def exec_supervisor(command: Sequence[str]) -> int:
     """Replace this process by a supervisor that has loaded nothing else; this does not return."""
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
@@ -50,26 +50,26 @@ def become(command: Sequence[str]) -> int:
 
 
 class _Supervisor:
-    def __init__(self, command: tuple[str, ...], patience: Patience) -> None:
+    def __init__(self, command: tuple[str, ...], policy: RestartPolicy) -> None:
         self._command = command
-        self._patience = patience
+        self._policy = policy
         self._signal = 0
         self._stopping = threading.Event()
         self._child: subprocess.Popen[bytes] | None = None
 
     def run(self) -> int:
         before = {number: signal.signal(number, self._interrupted) for number in (signal.SIGINT, signal.SIGTERM)}
-        pause = self._patience.first
+        pause = self._policy.first_pause
         try:
             while not self._signal:
                 started = time.monotonic()
                 code = self._run_once()
                 if code in _FINAL and not self._signal:
                     return code
-                if time.monotonic() - started >= self._patience.healthy:
-                    pause = self._patience.first
+                if time.monotonic() - started >= self._policy.healthy_seconds:
+                    pause = self._policy.first_pause
                 self._stopping.wait(pause)
-                pause = min(2 * pause, self._patience.longest)
+                pause = min(2 * pause, self._policy.longest_pause)
             return 128 + self._signal
         finally:
             for number, handler in before.items():
@@ -94,7 +94,7 @@ class _Supervisor:
             with suppress(subprocess.TimeoutExpired):
                 return child.wait(0.2)
         with suppress(subprocess.TimeoutExpired):
-            return child.wait(self._patience.ending)
+            return child.wait(self._policy.kill_after)
         return -signal.SIGKILL
 
     def _interrupted(self, number: int, _: FrameType | None) -> None:
