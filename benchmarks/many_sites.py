@@ -15,8 +15,8 @@ from typing import Any, Literal
 from common import Bar, Options, arguments, finish
 
 from wardround.models.encoders import MINILM
-from wardround.reports.plain_text import size_text
 from wardround.reports.tables import Row, Table
+from wardround.text.plain_text import size_text
 
 SITES_PER_ROUND = 4
 FEDED, FEDAVG, MOMENTS = "FedED", "FedAvg", "FedAvg, Adam state kept"

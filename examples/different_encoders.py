@@ -11,12 +11,12 @@ from pathlib import Path
 
 import torch
 
-from wardround.reports.plain_text import size_text
 from wardround.reports.progress import StudyProgress
 from wardround.reports.score_tables import study_table
 from wardround.studies.one_machine import run_on_one_machine
 from wardround.studies.run_folder import RunFolder
 from wardround.studies.study_file import parse_study
+from wardround.text.plain_text import size_text
 
 quick = "--quick" in sys.argv
 study = parse_study(f"""

@@ -27,7 +27,7 @@ MAY_IMPORT = {
     "corpora": BASE | {"text"},
     "evaluation": BASE | {"text"},
     "reports": BASE | {"text", "evaluation"},
-    "console": BASE | {"reports"},
+    "console": BASE | {"text", "reports"},
     "tracking": BASE | {"reports"},
     "models": BASE | {"text"},
     "tasks": BASE | {"text", "evaluation", "models"},
@@ -40,6 +40,8 @@ MAY_IMPORT = {
 }
 MAY_IMPORT["studies"] = set(MAY_IMPORT) - {"redaction"}  # only commands call redaction
 MAY_IMPORT["sweeps"] = BASE | {"text", "evaluation", "federation", "reports", "studies", ""}
+MAY_IMPORT["api"] = set(MAY_IMPORT) - {"sweeps"}
+PUBLIC = {"api", "errors", "text"}  # packages whose names `import wardround` offers
 MAY_IMPORT["cli"] = {*MAY_IMPORT, ""}
 
 # The modules of federation and secure_aggregation that an algorithm may import.
@@ -65,6 +67,7 @@ ONLY_IN = {
         "algorithms",
         "studies",
         "sweeps",
+        "api",
         "cli",
     ),
     "transformers": ("models",),
@@ -123,7 +126,7 @@ def test_imports_point_one_way(path: Path) -> None:
     ours = {name.split(".")[1] for name in imports(parsed(path)) if name.split(".")[0] == "wardround"}
     # `from wardround import __version__` imports the root package.
     found = {"" if name.startswith("__") else name for name in ours}
-    assert found <= MAY_IMPORT.get(package, set()) | {package}
+    assert found <= (MAY_IMPORT[package] | {package} if package else PUBLIC)
 
 
 def test_no_package_imports_itself_through_others() -> None:
@@ -187,7 +190,10 @@ def test_functions_and_files_are_short(path: Path) -> None:
     for node in ast.walk(parsed(path)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             assert node.end_lineno is not None
-            assert node.end_lineno - node.lineno + 1 <= LONGEST_FUNCTION, node.name
+            # Without the docstring: a public function explains each of its options.
+            documented = isinstance(node.body[0], ast.Expr) and len(node.body) > 1
+            lines = node.body[0].end_lineno - node.body[0].lineno + 1 if documented else 0
+            assert node.end_lineno - node.lineno + 1 - lines <= LONGEST_FUNCTION, node.name
 
 
 @EVERY_FILE

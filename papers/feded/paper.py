@@ -18,7 +18,7 @@ from papers.feded.tables import CORPORA, DISTILLED, MORE_WORK, PRECISIONS, PUBLI
 from papers.feded.targets import all_met, bars, claims, types_claim
 
 from wardround.evaluation.counts import SpanCounts
-from wardround.reports.plain_text import size_text
+from wardround.text.plain_text import size_text
 
 __all__ = ["PAPER", "all_related_f1", "choose_rates", "choose_target"]
 

@@ -18,8 +18,8 @@ from papers.feded.studies import FEDED, FEDERATED, VARIATIONS
 
 from wardround.corpora.jsonl import Jsonl
 from wardround.evaluation.counts import SpanCounts
-from wardround.reports.plain_text import size_text
 from wardround.reports.plots import Curve, Labels, Plot, learning_curves
+from wardround.text.plain_text import size_text
 
 __all__ = [
     "CORPORA",

@@ -21,7 +21,7 @@ from papers.feded.tables import (
     races_of,
 )
 
-from wardround.reports.plain_text import size_text
+from wardround.text.plain_text import size_text
 
 __all__ = ["all_met", "bars", "best_claim", "claims", "extreme_claim", "fewer_claim", "types_claim"]
 

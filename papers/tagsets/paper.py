@@ -16,8 +16,8 @@ from papers.tagsets.studies import VARIATIONS, Chosen, Settings, TagSetSweep, tr
 from papers.tagsets.targets import BY_EPOCHS, BY_SIZE, PROTECTED, bars, claims, recovered_table, weighing
 
 from wardround.evaluation.significance import Interval
-from wardround.reports.plain_text import size_text
 from wardround.reports.plots import Curve, Labels, Plot, bar_chart, learning_curves
+from wardround.text.plain_text import size_text
 
 __all__ = ["PAPER", "PUBLISHED", "choose", "plots"]
 

@@ -18,7 +18,7 @@ WardroundError
 │   └── SweepError       a sweep file with a wrong setting: names section or cell
 └── UsageError           a command whose arguments do not fit together
 
-A message names the thing, the place and the remedy; it never quotes a note.
+CorpusWarning is a warning, not an error. A message names the thing, the place and the remedy; it never quotes a note.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from pathlib import Path
 
 __all__ = [
     "CorpusError",
+    "CorpusWarning",
     "FederationError",
     "KeyMaterialError",
     "KitError",
@@ -45,6 +46,10 @@ __all__ = [
     "UsageError",
     "WardroundError",
 ]
+
+
+class CorpusWarning(UserWarning):
+    """Notes can be used, but what is learned or scored from them may not mean what it seems to."""
 
 
 class WardroundError(Exception):

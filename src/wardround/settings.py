@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from wardround.errors import UsageError
 
-__all__ = ["OldNameWarning", "convert_settings", "did_you_mean", "parse_settings", "with_settings"]
+__all__ = ["OldNameWarning", "as_text", "convert_settings", "did_you_mean", "parse_settings", "with_settings"]
 
 Config = TypeVar("Config")
 _BOOLEANS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
@@ -49,6 +49,13 @@ def convert_settings(cls: type, settings: Mapping[str, str], what: str) -> dict[
             has = f"it has {', '.join(known)}" if known else "it has none"
             raise UsageError(f"{name!r} is not an option of {what}{did_you_mean(name, known)}; {has}")
     return {name: _convert(text, kinds[name], f"option {name!r} of {what}") for name, text in settings.items()}
+
+
+def as_text(value: Any) -> str:
+    """Return an option as the text that a format or network parses."""
+    if isinstance(value, list | tuple):
+        return ",".join(map(str, value))
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -160,7 +160,9 @@ def test_leakage_is_shown_for_any_tagger_on_request(run: Run, trained: Path, str
 def test_an_unknown_tag_set_is_refused(run: Run, trained: Path, strange: Path) -> None:
     ran = run("evaluate", trained / "model", strange, "--format", "brat", "--tag-set", "hippa")
     assert (ran.code, ran.out) == (2, "")
-    assert ran.err.startswith("wardround: --tag-set 'hippa' is unknown – did you mean 'hipaa'?; there are hipaa,")
+    assert ran.err.startswith(
+        "wardround: 'hippa' is not a tag set of identifying types – did you mean 'hipaa'?; there are hipaa,"
+    )
 
 
 # Relations among entities that are given.

@@ -13,8 +13,8 @@ import pytest
 from tests.cli.running import Run
 from tests.studies.tiny_studies import ONE_TOP, Killed, Onlooker, events_of, learnable, scores_of, tensors_of, text_of
 from tests.studies.tiny_studies import run as run_study
-from wardround.reports.plain_text import size_text
 from wardround.studies.study_file import read_study, to_toml
+from wardround.text.plain_text import size_text
 
 DEADLINE = 120.0  # seconds
 

@@ -35,10 +35,10 @@ from tests.studies.tiny_studies import events_of, learnable
 from tests.studies.tiny_studies import run as run_study
 
 from wardround.federation.ledger import verify
-from wardround.reports.plain_text import size_text
 from wardround.studies.run_folder import RunFolder
 from wardround.studies.run_reading import write_own_report
 from wardround.studies.study_file import to_toml
+from wardround.text.plain_text import size_text
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

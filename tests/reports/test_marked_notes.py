@@ -7,8 +7,8 @@ from rich.style import Style
 from rich.text import Text
 
 from wardround.reports.marked_notes import Excerpt, highlight
-from wardround.reports.palette import type_colour
 from wardround.text.document import Document, Entity, Level, Range, Relation
+from wardround.text.palette import type_colour
 
 
 def style_at(text: Text, needle: str) -> Style:

@@ -7,7 +7,8 @@ from typing import Any, Literal
 import pytest
 
 from wardround.errors import StudyError, TrainingError
-from wardround.studies.sections import as_text, parsed, parsed_over, table_in
+from wardround.settings import as_text
+from wardround.studies.sections import parsed, parsed_over, table_in
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,8 @@ from wardround.corpora.formats import writable_format
 from wardround.corpora.splits import find_splits
 from wardround.corpora.stats import Counts, count
 from wardround.corpora.synthetic import CLINICAL_TYPES, clinical_hospitals
-from wardround.reports.plain_text import neutralise
 from wardround.reports.tables import Table as ReportTable
+from wardround.text.plain_text import neutralise
 
 __all__ = ["app"]
 

@@ -15,8 +15,8 @@ import typer
 from wardround import __version__
 from wardround.errors import FederationError, WardroundError
 from wardround.process_hardening import forbid_core_dumps
-from wardround.reports.plain_text import neutralise
 from wardround.settings import OldNameWarning
+from wardround.text.plain_text import neutralise
 
 __all__ = ["main"]
 

@@ -9,10 +9,12 @@ from typing import Annotated
 
 import typer
 
+from wardround.corpora.corpus_files import refuse_existing
 from wardround.corpora.corpus_format import CorpusFormat, LineCodec, Reporter, fail_on_error
 from wardround.corpora.formats import BUILT_IN_FORMATS, open_format
-from wardround.errors import CorpusError, UsageError
-from wardround.settings import did_you_mean, parse_settings
+from wardround.corpora.type_names import checked_tag_set
+from wardround.errors import CorpusError
+from wardround.settings import parse_settings
 from wardround.text.document import Document
 from wardround.text.phi_tag_sets import PHI_TAG_SETS
 
@@ -55,14 +57,6 @@ Track = Annotated[
 ModelFolder = Annotated[Path, typer.Argument(help="A folder that `wardround train` wrote.", exists=True)]
 
 
-def checked_tag_set(name: str) -> str:
-    """Return the name of a tag set of identifying types; raise a UsageError if it is unknown."""
-    if name and name not in PHI_TAG_SETS:
-        near = did_you_mean(name, PHI_TAG_SETS)
-        raise UsageError(f"--tag-set {name!r} is unknown{near}; there are {', '.join(PHI_TAG_SETS)}")
-    return name
-
-
 def chosen_format(name: str, options: list[str] | None) -> CorpusFormat:
     """Return the format that the two options name."""
     return open_format(name, parse_settings(options))
@@ -71,12 +65,6 @@ def chosen_format(name: str, options: list[str] | None) -> CorpusFormat:
 def listed(text: str | None) -> tuple[str, ...] | None:
     """Split a comma-separated list: `"A, B"` becomes ("A", "B")."""
     return None if text is None else tuple(part.strip() for part in text.split(",") if part.strip())
-
-
-def refuse_existing(path: Path) -> None:
-    """Raise a UsageError if a path exists: nothing is overwritten, least of all the notes that are read."""
-    if path.is_file() or (path.is_dir() and any(path.iterdir())):
-        raise UsageError(f"{path.name} exists already; name a new file or folder")
 
 
 def standard_input(codec: LineCodec | None = None) -> Iterator[Document]:

@@ -14,9 +14,9 @@ from wardround.cli.options import Device, FormatOptions, ModelFolder, chosen_for
 from wardround.corpora.formats import writable_format
 from wardround.models.saved import load_model
 from wardround.reports.marked_notes import highlight
-from wardround.reports.plain_text import neutralise
 from wardround.studies.single_site import pick_device
 from wardround.tasks.task_table import task_of
+from wardround.text.plain_text import neutralise
 
 __all__ = ["command"]
 

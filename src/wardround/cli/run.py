@@ -10,7 +10,6 @@ import typer
 from rich.console import Console
 
 from wardround.cli.options import Device, OutFolder, Track, listed
-from wardround.reports.plain_text import size_text
 from wardround.reports.progress import StudyProgress
 from wardround.reports.score_tables import study_tables
 from wardround.studies.one_machine import run_on_one_machine
@@ -19,6 +18,7 @@ from wardround.studies.run_reading import write_own_report
 from wardround.studies.run_tracking import tracked
 from wardround.studies.single_site import pick_device
 from wardround.studies.study_file import read_study
+from wardround.text.plain_text import size_text
 
 __all__ = ["command"]
 

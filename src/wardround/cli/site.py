@@ -24,8 +24,8 @@ from wardround.cli.provision import (
 )
 from wardround.corpora.type_names import nearest_type
 from wardround.errors import UsageError
-from wardround.reports.plain_text import neutralise
 from wardround.settings import parse_settings
+from wardround.text.plain_text import neutralise
 from wardround.text.tag_sets import TagSet
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from wardround.console.events import RunSummary, filter_event, filter_ledger_ent
 from wardround.console.runs import Runs, StudyFacts, WatchedRun
 from wardround.errors import UsageError
 from wardround.reports.event_file import Position
-from wardround.reports.plain_text import neutralise
+from wardround.text.plain_text import neutralise
 
 __all__ = ["console_app", "listen", "serve"]
 

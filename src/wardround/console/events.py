@@ -21,7 +21,7 @@ import anyio.to_thread
 
 from wardround.console.runs import WatchedRun
 from wardround.reports.event_file import Chunk, Position, last_lines, read_after
-from wardround.reports.plain_text import neutralise
+from wardround.text.plain_text import neutralise
 
 __all__ = [
     "LineFilter",

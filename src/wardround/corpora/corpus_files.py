@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, NoReturn
 
 from wardround.corpora.corpus_format import Problem, ProblemSink
-from wardround.errors import CorpusError, TextError
+from wardround.errors import CorpusError, TextError, UsageError
 from wardround.text.document import Document
 
 __all__ = [
@@ -30,6 +30,7 @@ __all__ = [
     "read_each",
     "read_lines",
     "read_text",
+    "refuse_existing",
     "refuse_links_out",
     "sibling",
     "unpacked_name",
@@ -272,3 +273,9 @@ def _document_in_errors(document: Document, path: Path) -> Iterator[None]:
         yield
     except CorpusError as error:
         raise CorpusError(f"document {document.id!r}: {error.reason}", path=path) from None
+
+
+def refuse_existing(path: Path) -> None:
+    """Raise a UsageError if a path exists: nothing is overwritten, least of all the notes that are read."""
+    if path.is_file() or (path.is_dir() and any(path.iterdir())):
+        raise UsageError(f"{path.name} exists already; name a new file or folder")

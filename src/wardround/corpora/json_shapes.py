@@ -57,6 +57,7 @@ def _own_entity(item: object, number: int) -> Entity:
         tuple(concepts),
         _attributes(item),
         _get(item, "note", str, default=""),
+        _score(item),
     )
 
 
@@ -65,7 +66,9 @@ def _own_relation(item: object, number: int) -> Relation:
     if level not in {known.value for known in Level}:
         raise ShapeError("'level' is neither 'mention' nor 'concept'")
     ends = _get(item, "head", str), _get(item, "tail", str)
-    return Relation(_get(item, "id", str), _get(item, "type", str), *ends, Level(level), _attributes(item))
+    return Relation(
+        _get(item, "id", str), _get(item, "type", str), *ends, Level(level), _attributes(item), _score(item)
+    )
 
 
 def write_own(document: Document) -> Json:
@@ -73,9 +76,11 @@ def write_own(document: Document) -> Json:
     return {
         "id": document.id,
         "text": document.text,
-        "entities": [_fields(e, "id", "type", "ranges", "concepts", "attributes", "note") for e in document.entities],
+        "entities": [
+            _fields(e, "id", "type", "ranges", "concepts", "attributes", "note", "score") for e in document.entities
+        ],
         "relations": [
-            {**_fields(r, "id", "type", "head", "tail", "attributes"), "level": r.level.value}
+            {**_fields(r, "id", "type", "head", "tail", "attributes", "score"), "level": r.level.value}
             for r in document.relations
         ],
         **_fields(document, "attributes"),
@@ -86,7 +91,7 @@ def write_own(document: Document) -> Json:
 
 def _fields(thing: Document | Entity | Relation, *names: str) -> Json:
     """Return the named fields that are not empty, and the id."""
-    return {name: found for name in names if (found := getattr(thing, name)) not in ((), "") or name == "id"}
+    return {name: found for name in names if (found := getattr(thing, name)) not in ((), "", None) or name == "id"}
 
 
 # Prodigy: spans by character offsets; tokens, if there are any, are the words; a relation repeats its two spans.
@@ -343,6 +348,15 @@ def _attributes(value: object) -> Attributes:
     if not all(isinstance(p, list) and len(p) == 2 and all(isinstance(s, str) for s in p) for p in pairs):
         raise ShapeError("'attributes' are not pairs of strings")
     return tuple((name, found) for name, found in pairs)
+
+
+def _score(item: object) -> float | None:
+    found = item.get("score") if isinstance(item, dict) else None
+    if found is None:
+        return None
+    if isinstance(found, bool) or not isinstance(found, int | float) or not 0 <= found <= 1:
+        raise ShapeError("'score' is not a probability")
+    return float(found)
 
 
 def _refuse_discontinuous(document: Document, shape: str) -> None:

@@ -18,13 +18,14 @@ from pathlib import Path
 from typing import Any
 
 from wardround.corpora.corpus_files import BYTE_ORDER_MARK, read_text
-from wardround.errors import CorpusError
+from wardround.errors import CorpusError, UsageError
 from wardround.parsing import MalformedDataError, parse_toml
+from wardround.settings import did_you_mean
 from wardround.text.document import Document
-from wardround.text.phi_tag_sets import type_in_tag_set
+from wardround.text.phi_tag_sets import PHI_TAG_SETS, type_in_tag_set
 from wardround.text.tag_sets import TagSet
 
-__all__ = ["in_tag_set", "nearest_type", "read_type_names", "renamed"]
+__all__ = ["checked_tag_set", "in_tag_set", "nearest_type", "read_type_names", "renamed"]
 
 _A_LINE = 'each line maps a name in the notes to a type, for example medication = "Drug"'
 _LINE_NUMBER = re.compile(r"at line (\d+)")
@@ -78,3 +79,11 @@ def nearest_type(name: str, types: Iterable[str]) -> str:
     known = {kind.casefold(): kind for kind in types}
     near = get_close_matches(name.casefold(), list(known), n=1)
     return f" – did you mean {known[near[0]]!r}?" if near else ""
+
+
+def checked_tag_set(name: str) -> str:
+    """Return the name of a tag set of identifying types; raise a UsageError if it is unknown."""
+    if name and name not in PHI_TAG_SETS:
+        near = did_you_mean(name, PHI_TAG_SETS)
+        raise UsageError(f"{name!r} is not a tag set of identifying types{near}; there are {', '.join(PHI_TAG_SETS)}")
+    return name

@@ -11,7 +11,9 @@ from torch import Tensor, nn
 from wardround.models.crf import FORBIDDEN, LinearChainCrf, Posterior, legal_transitions, viterbi
 from wardround.text.tag_schemes import TagScheme
 
-__all__ = ["Decoder", "IndependentWords", "LinearChainCrf"]
+__all__ = ["Decoder", "IndependentWords", "LinearChainCrf", "mention_probabilities"]
+
+_MENTIONS_AT_ONCE = 256  # bounds the memory of their probabilities
 
 
 class Decoder(Protocol):
@@ -82,3 +84,37 @@ class IndependentWords(nn.Module):
     def best(self, emissions: Tensor, mask: Tensor) -> Tensor:
         """Return the most probable legal tags."""
         return viterbi(emissions, mask, self.forbidden_start, self.forbidden_step, self.forbidden_end)
+
+
+@torch.no_grad()
+def mention_probabilities(
+    decoder: Decoder,
+    emissions: Tensor,  # [batch, words, tags]
+    mask: Tensor,  # [batch, words]
+    *,
+    best: Tensor,  # [batch, words]: the decoded tags
+    tags: Sequence[str],
+    scheme: TagScheme,
+) -> list[list[float]]:
+    """Return, for each mention of the decoded tags, the probability that the sentence has exactly this mention.
+
+    That is the probability of the mention's tags and of any next tag that does not continue it.
+    """
+    lengths = mask.sum(1).tolist()
+    rows = [[tags[row] for row in sentence[:length]] for sentence, length in zip(best.tolist(), lengths, strict=True)]
+    mentions = [(at, span) for at, sentence in enumerate(rows) for span in scheme.spans(sentence)]
+    continues = torch.tensor([[scheme.continues(left, right) for right in tags] for left in tags])
+    found: list[list[float]] = [[] for _ in rows]
+    for start in range(0, len(mentions), _MENTIONS_AT_ONCE):
+        chunk = mentions[start : start + _MENTIONS_AT_ONCE]
+        allowed = torch.ones(len(chunk), *emissions.shape[1:], dtype=torch.bool, device=emissions.device)
+        for number, (at, span) in enumerate(chunk):
+            inside = best[at, span.start : span.end]
+            allowed[number, span.start : span.end] = nn.functional.one_hot(inside, len(tags)).bool()
+            if span.end < lengths[at]:
+                allowed[number, span.end] = ~continues[int(inside[-1])].to(emissions.device)
+        of = torch.tensor([at for at, _ in chunk], device=emissions.device)
+        likely = decoder.partial_log_likelihood(emissions[of], mask[of], allowed).exp().clamp(max=1.0)
+        for (at, _), probability in zip(chunk, likely.tolist(), strict=True):
+            found[at].append(probability)
+    return found

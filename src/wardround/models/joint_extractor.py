@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, pad
 
 from wardround.errors import ModelError
-from wardround.models.decoders import Decoder, IndependentWords, LinearChainCrf
+from wardround.models.decoders import Decoder, IndependentWords, LinearChainCrf, mention_probabilities
 from wardround.models.encoders import (
     MINILM,
     PieceBatch,
@@ -45,6 +45,7 @@ from wardround.models.model_files import (
     tag_set_of,
 )
 from wardround.models.parameter_split import OUTPUT_GROUPS, LayeredModel, ParameterSplit
+from wardround.models.tagging_model import ScoredTags
 from wardround.settings import with_settings
 from wardround.text.relation_sets import RelationSet
 from wardround.text.tag_schemes import SCHEMES, WordSpan
@@ -250,11 +251,15 @@ class JointExtractor(LayeredModel):
             raise ModelError(f"a label lies outside the {len(self.class_rows)} classes of the model")
         return cross_entropy(scores, labels, reduction="sum")
 
-    def decode(self, emissions: Tensor, mask: Tensor) -> list[list[str]]:
-        """Return the best legal tags of each text."""
-        best = self.decoder.best(emissions, mask).tolist()
-        lengths = mask.sum(1).tolist()
-        return [[self.tags[row] for row in rows[:length]] for rows, length in zip(best, lengths, strict=True)]
+    def decode(self, emissions: Tensor, mask: Tensor, *, scored: bool = False) -> list[ScoredTags]:
+        """Return the best legal tags of each text, and if `scored`, the probabilities of their mentions."""
+        best = self.decoder.best(emissions, mask)
+        rows, lengths = best.tolist(), mask.sum(1).tolist()
+        tags = [[self.tags[row] for row in found[:length]] for found, length in zip(rows, lengths, strict=True)]
+        if not scored:
+            return list(map(ScoredTags, tags))
+        likely = mention_probabilities(self.decoder, emissions, mask, best=best, tags=self.tags, scheme=self.scheme)
+        return list(map(ScoredTags, tags, likely))
 
 
 def _check_ends(tag_set: TagSet, relations: RelationSet) -> None:

@@ -43,7 +43,7 @@ _CONFIGURATIONS = {_CONFIG, "tokenizer_config.json", "generation_config.json", "
 _INDEX = "model.safetensors.index.json"
 _ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}(/[A-Za-z0-9][\w.-]{0,95})?", re.ASCII)
 # The files of a repository that an encoder needs: no code, no pickles, no weights for another framework.
-_FILES = ["*.json", "*.txt", "*.model", "model.safetensors", "model-*.safetensors"]
+_FILES = ("*.json", "*.txt", "*.model", "model.safetensors", "model-*.safetensors")
 _CODE = (".py", ".pyc", ".pyd", ".so", ".dll", ".dylib")
 # Keys of a configuration that make `transformers` run or load something other than the folder's own weights.
 _UNSAFE_SETTINGS: Mapping[str, str] = {
@@ -79,13 +79,14 @@ class UnloadableError(ModelError):
     """A folder contains no model that `transformers` can load; the caller says what was expected."""
 
 
-def local_model_folder(source: str, *, offline: bool) -> str:
+def local_model_folder(source: str, *, offline: bool, files: Sequence[str] = _FILES) -> str:
     """Return the folder of a model named by folder or Hugging Face id.
 
     Args:
         source: a folder, or an id, whose files are then downloaded to the local cache.
         offline: look for an id in the local cache only. It may be False only if a user has just named the id; the
             origin that a saved model states is no reason to call a hub.
+        files: patterns of the files to download.
     """
     if Path(source).is_dir():
         return source
@@ -98,7 +99,7 @@ def local_model_folder(source: str, *, offline: bool) -> str:
     from huggingface_hub import snapshot_download
 
     try:
-        return snapshot_download(source, allow_patterns=_FILES, local_files_only=offline)
+        return snapshot_download(source, allow_patterns=list(files), local_files_only=offline)
     except Exception as error:  # the hub, the network and the cache raise many kinds of errors
         remedy = "name a folder of this machine" if offline else "fetch it first, or name a folder"
         raise ModelError(

@@ -15,13 +15,13 @@ from torch import Tensor
 
 from wardround.errors import ModelError
 from wardround.models.crf import Posterior
-from wardround.models.decoders import Decoder
+from wardround.models.decoders import Decoder, mention_probabilities
 from wardround.models.encoders import PieceBatch
 from wardround.models.parameter_split import LayeredModel
 from wardround.text.tag_schemes import SCHEMES, TagScheme
 from wardround.text.tag_sets import TagSet
 
-__all__ = ["Inputs", "MentionModel", "SplitLoss", "TaggingModel", "allowed_tags", "tag_scoring"]
+__all__ = ["Inputs", "MentionModel", "ScoredTags", "SplitLoss", "TaggingModel", "allowed_tags", "tag_scoring"]
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,13 @@ class SplitLoss(NamedTuple):
     source: Tensor  # [batch]: of the site's own annotation
     target: Tensor  # [batch]: of the mentions that a teacher adds
     silence: Tensor  # [batch]: of the words where neither finds a mention
+
+
+class ScoredTags(NamedTuple):
+    """The best tags of a sentence, and the probability of each mention in them, if the model has probabilities."""
+
+    tags: list[str]
+    probabilities: list[float] | None = None
 
 
 class MentionModel(LayeredModel):
@@ -98,6 +105,10 @@ class MentionModel(LayeredModel):
     def decode(self, inputs: Inputs) -> list[list[str]]:
         """Return the best legal tags of each sentence."""
         raise NotImplementedError
+
+    def decode_scored(self, inputs: Inputs) -> list[ScoredTags]:
+        """Return the best legal tags of each sentence, with the probabilities of their mentions."""
+        return list(map(ScoredTags, self.decode(inputs)))
 
 
 class TaggingModel(MentionModel):
@@ -158,9 +169,20 @@ class TaggingModel(MentionModel):
 
     def decode(self, inputs: Inputs) -> list[list[str]]:
         """Return the best legal tags of each sentence."""
-        best = self.decoder.best(self.emissions(inputs).float(), inputs.mask).tolist()
-        lengths = inputs.mask.sum(1).tolist()
-        return [[self.tags[row] for row in rows[:length]] for rows, length in zip(best, lengths, strict=True)]
+        return self._tags_of(self.decoder.best(self.emissions(inputs).float(), inputs.mask), inputs.mask)
+
+    def decode_scored(self, inputs: Inputs) -> list[ScoredTags]:
+        """Return the best legal tags of each sentence, with the probabilities of their mentions."""
+        emissions = self.emissions(inputs).float()
+        best = self.decoder.best(emissions, inputs.mask)
+        probabilities = mention_probabilities(
+            self.decoder, emissions, inputs.mask, best=best, tags=self.tags, scheme=self.scheme
+        )
+        return list(map(ScoredTags, self._tags_of(best, inputs.mask), probabilities))
+
+    def _tags_of(self, best: Tensor, mask: Tensor) -> list[list[str]]:
+        lengths = mask.sum(1).tolist()
+        return [[self.tags[row] for row in rows[:length]] for rows, length in zip(best.tolist(), lengths, strict=True)]
 
     def marginals(self, inputs: Inputs) -> Tensor:
         """Return p(tag) of each word, [batch, words, tags]."""

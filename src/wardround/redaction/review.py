@@ -11,9 +11,9 @@ from wardround.parsing import parse_json
 from wardround.redaction.private_files import open_private
 from wardround.redaction.replacing import Redacted
 from wardround.reports.page import Section, render_page
-from wardround.reports.palette import ink_on, type_colour
-from wardround.reports.plain_text import html_text, neutralise
 from wardround.reports.tables import Row, Table
+from wardround.text.palette import ink_on, type_colour
+from wardround.text.plain_text import html_text, neutralise
 
 __all__ = ["MOST_NOTES", "count_marks", "fragment", "write_review"]
 

@@ -10,9 +10,9 @@ from typing import Literal, NamedTuple, TypeAlias
 from rich.style import Style
 from rich.text import Text
 
-from wardround.reports.palette import ink_on, type_colour
-from wardround.reports.plain_text import html_text, neutralise
 from wardround.text.document import Document, Entity, Level, Range, Relation
+from wardround.text.palette import ink_on, type_colour
+from wardround.text.plain_text import html_text, neutralise
 
 __all__ = ["Excerpt", "highlight"]
 

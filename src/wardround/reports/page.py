@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from wardround.reports.marked_notes import Excerpt
-from wardround.reports.plain_text import html_text, neutralise
 from wardround.reports.plots import Plot
 from wardround.reports.tables import Table
+from wardround.text.plain_text import html_text, neutralise
 
 __all__ = ["Chart", "ReportFiles", "Section", "render_page", "write_page", "write_report"]
 

@@ -26,8 +26,8 @@ from matplotlib.typing import RcKeyType
 
 from wardround.evaluation.entity_scores import Confusion
 from wardround.evaluation.significance import Interval
-from wardround.reports.palette import SERIES, ink_on
-from wardround.reports.plain_text import neutralise
+from wardround.text.palette import SERIES, ink_on
+from wardround.text.plain_text import neutralise
 
 __all__ = [
     "Band",

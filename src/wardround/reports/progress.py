@@ -13,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from wardround.reports.plain_text import size_text
+from wardround.text.plain_text import size_text
 
 __all__ = ["AbsentSite", "EpochFigures", "RoundFigures", "StudyProgress", "TrainingProgress"]
 

@@ -9,9 +9,9 @@ from math import isnan
 from wardround.evaluation.counts import TypedCounts
 from wardround.reports.history import History, RoundRecord, Scoring
 from wardround.reports.page import Chart, Section
-from wardround.reports.palette import FAILED, LATE, NOT_ASKED, REFUSED, TOOK_PART
 from wardround.reports.plots import Curve, Labels, State, learning_curves, participation_map
 from wardround.reports.tables import Row, Table, score_cell
+from wardround.text.palette import FAILED, LATE, NOT_ASKED, REFUSED, TOOK_PART
 
 __all__ = ["participation_section", "rounds_section", "site_states"]
 

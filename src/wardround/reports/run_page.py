@@ -9,13 +9,13 @@ from pathlib import Path
 from wardround.reports.cost_tables import COORDINATOR, bytes_table, megabytes_by_step, phase_seconds, phase_table
 from wardround.reports.history import RoundRecord
 from wardround.reports.page import Chart, Section, write_page
-from wardround.reports.plain_text import size_text
 from wardround.reports.plots import Labels, bar_chart, stacked_bars
 from wardround.reports.round_sections import participation_section, rounds_section
 from wardround.reports.run_record import MechanismDeclaration, PrivacyFacts, RunRecord, Sends
 from wardround.reports.score_tables import interval_text, leakage_tables, study_tables, type_table
 from wardround.reports.tables import Cell, Figures, Row, Table
 from wardround.reports.training_page import errors_section
+from wardround.text.plain_text import size_text
 
 __all__ = ["privacy_section", "run_sections", "write_run_page"]
 

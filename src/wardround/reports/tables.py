@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 import rich.table
 from rich.text import Text
 
-from wardround.reports.plain_text import neutralise
+from wardround.text.plain_text import neutralise
 
 __all__ = ["Cell", "Figures", "Row", "Table", "interval_cell", "score_cell"]
 
@@ -119,6 +119,17 @@ class Table:
             cells = zip(map(_csv_parts, row), suffixes, strict=True)
             writer.writerow([_csv_cell(found.get(part)) for found, parts in cells for part in parts])
         return stream.getvalue()
+
+    def records(self) -> list[dict[str, _Plain]]:
+        """Return rows and totals as dictionaries of unrounded values; a cell of several numbers has a key for each."""
+        return [
+            {
+                f"{name} {part}" if part else name: value
+                for name, cell in zip(self.columns, row, strict=True)
+                for part, value in (_csv_parts(cell) or {"": None}).items()
+            }
+            for row in (*self.rows, *self.totals)
+        ]
 
     def to_html(self) -> str:
         """Return an escaped `<table>`; numbers have the class `number`, long texts `prose`, totals are a `<tfoot>`."""

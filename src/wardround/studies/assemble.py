@@ -18,8 +18,7 @@ from wardround.models.parameter_split import OUTPUT_GROUPS, LayeredModel, Parame
 from wardround.models.transfer import warm_start
 from wardround.reports.tables import Row, Table
 from wardround.secure_aggregation.replica import digest_of_start
-from wardround.settings import did_you_mean, with_settings
-from wardround.studies.sections import as_text
+from wardround.settings import as_text, did_you_mean, with_settings
 from wardround.studies.study_file import Study
 from wardround.tasks.task import Task, TaskSettings
 from wardround.tasks.task_table import TASKS, task_kind

@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 from wardround.errors import StudyError, WardroundError
 from wardround.settings import OldNameWarning, did_you_mean
 
-__all__ = ["as_text", "parsed", "parsed_over", "table_in", "with_present_names"]
+__all__ = ["parsed", "parsed_over", "table_in", "with_present_names"]
 
 Section = TypeVar("Section")
 _KINDS: dict[Any, str] = {int: "a whole number", float: "a number", bool: "true or false", str: "text", Path: "a path"}
@@ -60,13 +60,6 @@ def parsed_over(config: Section, table: Mapping[str, Any], place: str) -> Sectio
     """Return `config` with the settings of the table replaced."""
     settings = _values(type(config), table, place)
     return _built(lambda: replace(config, **settings), place)  # type: ignore[type-var]
-
-
-def as_text(value: Any) -> str:
-    """Return an option as the text that a format or network parses."""
-    if isinstance(value, list):
-        return ",".join(map(str, value))
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _built(build: Callable[[], Section], place: str) -> Section:

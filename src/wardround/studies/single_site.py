@@ -13,10 +13,12 @@ from typing import Any
 
 import torch
 
+from wardround.corpora.check import WHOLE
 from wardround.corpora.corpus_format import CorpusFormat
 from wardround.corpora.splits import MANIFEST, Manifest, find_splits, split_documents, verify
 from wardround.corpora.type_names import in_tag_set
 from wardround.errors import SplitError, TrainingError, UsageError
+from wardround.evaluation.calibration import judge
 from wardround.evaluation.counts import TypedCounts
 from wardround.evaluation.significance import Interval
 from wardround.models.saved import save_model
@@ -31,11 +33,13 @@ __all__ = [
     "Outcome",
     "Site",
     "SiteData",
+    "calibration_notes",
     "digest_of_documents",
     "figures_by_type",
     "load_part",
     "load_site",
     "pick_device",
+    "site_of",
     "train_at_one_site",
 ]
 
@@ -112,14 +116,21 @@ class Site:
 def load_site(path: Path, form: CorpusFormat) -> Site:
     """Read a corpus, split or not; a `split.json` beside the parts must match them."""
     places = find_splits(path)
-    if not places:
-        return Site(SiteData(tuple(form.read(path))), ("the corpus is not split: it is scored on a development part",))
-    if "train" not in places:
+    if places and "train" not in places:
         raise TrainingError(f"{path.name} has parts called {', '.join(places)} but no training part")
-    parts = {name: tuple(form.read(place)) for name, place in places.items()}
-    if (path / MANIFEST).is_file():
+    parts = {name: tuple(form.read(place)) for name, place in (places or {WHOLE: path}).items()}
+    if places and (path / MANIFEST).is_file():
         verify(Manifest.read(path / MANIFEST), parts)
-    return Site(SiteData(**parts), tuple(_shared_texts(parts)))
+    return site_of(parts)
+
+
+def site_of(parts: Mapping[str, Sequence[Document]]) -> Site:
+    """Return a site with notes in parts; notes that are not split are the one part `all`."""
+    if WHOLE in parts:
+        return Site(SiteData(tuple(parts[WHOLE])), ("the corpus is not split: it is scored on a development part",))
+    if "train" not in parts:
+        raise TrainingError(f"the corpus has parts called {', '.join(parts)} but no training part")
+    return Site(SiteData(**{name: tuple(part) for name, part in parts.items()}), tuple(_shared_texts(parts)))
 
 
 def load_part(path: Path, form: CorpusFormat, part: str) -> list[Document]:
@@ -181,9 +192,18 @@ def train_at_one_site(
     folder.write_json("scores.json", outcome.as_json())
     write_note_counts(folder, outcome.score)
     f1 = {f"{mode}_f1": interval.estimate for mode, interval in outcome.f1.items()}
-    save_model(task.model, folder.model, notes={**f1, "scored_on": outcome.scored_on, **(notes or {})})
+    card = {**f1, "scored_on": outcome.scored_on, **calibration_notes(task, data.dev), **(notes or {})}
+    save_model(task.model, folder.model, notes=card)
     folder.log("finished", f1)
     return outcome
+
+
+def calibration_notes(task: Task, dev: Sequence[Document]) -> dict[str, Any]:
+    """Fit the calibration of a model's probabilities on development notes; return it as notes for the model's card."""
+    types = {entity.type for document in dev for entity in document.entities}
+    judged = judge(zip(task.predict(dev, scored=True), dev, strict=True), types)
+    fitted = {kind: values for kind, scores in judged.items() if (values := scores.fit())}
+    return {"calibration": fitted} if fitted else {}
 
 
 def figures_by_type(

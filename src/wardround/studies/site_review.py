@@ -8,11 +8,11 @@ from math import prod
 
 from wardround.algorithms.algorithm import Payload
 from wardround.models.parameter_split import LayeredModel
-from wardround.reports.plain_text import size_text
 from wardround.studies.aggregation_setup import payload_of
 from wardround.studies.assemble import model_of, task_on
 from wardround.studies.study_file import Study
 from wardround.studies.study_notes import public_set
+from wardround.text.plain_text import size_text
 from wardround.text.tag_sets import TagSet
 
 __all__ = ["STEPS_IN_WORDS", "ReviewSection", "review"]

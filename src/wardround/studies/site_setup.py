@@ -20,7 +20,7 @@ from wardround.studies.note_counts import write_note_counts
 from wardround.studies.party_keys import PartyKeys
 from wardround.studies.run_folder import RunFolder
 from wardround.studies.shared_model_pool import SharedModelPool
-from wardround.studies.single_site import SiteData
+from wardround.studies.single_site import SiteData, calibration_notes
 from wardround.studies.study_file import Study
 from wardround.studies.study_notes import annotated_at, load_notes, public_set
 from wardround.tasks.task import Task, TaskScore
@@ -90,6 +90,7 @@ def open_site(
 
     def on_finish(task: Task, score: TaskScore) -> None:
         notes = {f"{mode}_f1": counts.micro.f1 for mode, counts in score.counts.items()}
+        notes |= calibration_notes(task, data.dev)
         write_model(task.model, RunFolder(folder).model, notes=notes)
         write_note_counts(RunFolder(folder), score)
 

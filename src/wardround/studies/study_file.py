@@ -25,9 +25,9 @@ from wardround.algorithms.algorithm import Algorithm
 from wardround.errors import StudyError
 from wardround.federation.coordinator import RoundsConfig
 from wardround.parsing import MalformedDataError, parse_toml, read_limited
-from wardround.settings import did_you_mean
+from wardround.settings import as_text, did_you_mean
 from wardround.studies.catalogue import ALGORITHMS, DEFAULT_ALGORITHM
-from wardround.studies.sections import as_text, parsed, parsed_over, table_in, with_present_names
+from wardround.studies.sections import parsed, parsed_over, table_in, with_present_names
 from wardround.studies.study_checks import check_study
 from wardround.studies.study_sections import (
     EvaluationSection,

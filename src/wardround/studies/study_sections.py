@@ -10,8 +10,8 @@ from typing import Any, Literal
 
 from wardround.errors import StudyError
 from wardround.secure_aggregation.mechanisms import MECHANISMS, Mechanism
-from wardround.settings import did_you_mean
-from wardround.studies.sections import as_text, parsed
+from wardround.settings import as_text, did_you_mean
+from wardround.studies.sections import parsed
 from wardround.tasks.task_table import TASKS
 from wardround.text.document import Level
 from wardround.text.phi_tag_sets import PHI_TAG_SETS

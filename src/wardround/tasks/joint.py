@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
-from math import inf
+from itertools import islice, repeat
+from math import exp, inf
 from operator import itemgetter
 
 import torch
@@ -21,6 +21,7 @@ from wardround.evaluation.counts import TypedCounts
 from wardround.evaluation.entity_scores import score_corpus
 from wardround.evaluation.relation_scores import gold_entity_counts, strict_counts
 from wardround.models.joint_extractor import JointExtractor, PairRows
+from wardround.models.tagging_model import ScoredTags
 from wardround.tasks.joint_examples import JointExample, encode, mention_rules, restrict_to_model
 from wardround.tasks.passages import Candidate, CutDocument, Place, cut_passages
 from wardround.tasks.relation_instances import relations_of
@@ -93,9 +94,9 @@ class JointTask(Task):
         relation_loss = self.model.relation_loss(self.model.relation_scores(states, self._pairs(batch)), labels)
         return (tag_loss + self.relation_weight * relation_loss) / len(batch)
 
-    def predict(self, documents: Iterable[Document]) -> Iterator[Document]:
+    def predict(self, documents: Iterable[Document], *, scored: bool = False) -> Iterator[Document]:
         """Yield each document with the entities found in its text, and the relations among them."""
-        return predict(self.model, documents)
+        return predict(self.model, documents, scored=scored)
 
     def score(self, documents: Sequence[Document]) -> TaskScore:
         """Score on the types of the model; a relation that no pair can represent counts as not found."""
@@ -122,10 +123,12 @@ class JointTask(Task):
         return self.model.pair_rows(pairs, [len(example.words) for example in batch]).to(self.model.device)
 
 
-def predict(model: JointExtractor, documents: Iterable[Document], *, batch_size: int = 64) -> Iterator[Document]:
+def predict(
+    model: JointExtractor, documents: Iterable[Document], *, batch_size: int = 64, scored: bool = False
+) -> Iterator[Document]:
     """Yield each document with the model's entities and relations instead of its own, in order, in constant memory."""
     bare = (document.with_entities(()) for document in documents)
-    for encoded in _encoded(model, bare, batch_size):
+    for encoded in _encoded(model, bare, batch_size, scored=scored):
         yield _with_relations(model, encoded, _with_entities(model, encoded)).document
 
 
@@ -158,10 +161,12 @@ class _EncodedDocument:
 
     cut: CutDocument
     states: Sequence[Tensor] = field(repr=False)  # [words, width] each
-    tags: Sequence[Sequence[str]]  # tags of the owned words of each passage
+    tags: Sequence[ScoredTags]  # tags of the owned words of each passage
 
 
-def _encoded(model: JointExtractor, documents: Iterable[Document], batch_size: int) -> Iterator[_EncodedDocument]:
+def _encoded(
+    model: JointExtractor, documents: Iterable[Document], batch_size: int, *, scored: bool = False
+) -> Iterator[_EncodedDocument]:
     """Encode each document, in order; several at once, so that passages can be sorted by length."""
 
     def size(cut: CutDocument) -> int:
@@ -169,20 +174,22 @@ def _encoded(model: JointExtractor, documents: Iterable[Document], batch_size: i
 
     cuts = (cut_passages(document, model.config.window) for document in documents)
     for chunk in in_chunks(cuts, size, _WORDS_AHEAD):
-        yield from _encode_chunk(model, chunk, batch_size)
+        yield from _encode_chunk(model, chunk, batch_size, scored=scored)
 
 
 @torch.inference_mode()
-def _encode_chunk(model: JointExtractor, cuts: Sequence[CutDocument], batch_size: int) -> list[_EncodedDocument]:
+def _encode_chunk(
+    model: JointExtractor, cuts: Sequence[CutDocument], batch_size: int, *, scored: bool
+) -> list[_EncodedDocument]:
     model.eval()
     texts = [cut.texts(passage) for cut in cuts for passage in cut.passages]
     owned = [passage.owned for cut in cuts for passage in cut.passages]
-    encoded: list[tuple[Tensor, list[str]]] = [(torch.empty(0), [])] * len(texts)
+    encoded = [(torch.empty(0), ScoredTags([]))] * len(texts)
     for batch in in_length_order([len(text) for text in texts], batch_size):
         states = _states(model, [texts[index] for index in batch])
         mask = _owned([owned[index] for index in batch]).to(states.device)
         emissions = check_finite(model.emissions(states[:, : mask.shape[1]]))
-        for row, (index, tags) in enumerate(zip(batch, model.decode(emissions, mask), strict=True)):
+        for row, (index, tags) in enumerate(zip(batch, model.decode(emissions, mask, scored=scored), strict=True)):
             encoded[index] = states[row, : len(texts[index])].clone(), tags
     passages = iter(encoded)
     documents = []
@@ -194,12 +201,11 @@ def _encode_chunk(model: JointExtractor, cuts: Sequence[CutDocument], batch_size
 
 def _with_entities(model: JointExtractor, encoded: _EncodedDocument) -> Document:
     """Return the document with the entities of its predicted tags."""
-    mentions = [
-        (kind, Range(passage.words[start].start, passage.words[end - 1].end))
-        for passage, tags in zip(encoded.cut.passages, encoded.tags, strict=True)
-        for start, end, kind in model.scheme.spans(tags)
-    ]
-    entities = (Entity(f"T{number}", kind, (place,)) for number, (kind, place) in enumerate(mentions, start=1))
+    entities = list[Entity]()
+    for passage, (tags, probabilities) in zip(encoded.cut.passages, encoded.tags, strict=True):
+        for (start, end, kind), score in zip(model.scheme.spans(tags), probabilities or repeat(None), strict=False):
+            place = Range(passage.words[start].start, passage.words[end - 1].end)
+            entities.append(Entity(f"T{len(entities) + 1}", kind, (place,), score=score))
     return encoded.cut.document.with_entities(entities)
 
 
@@ -220,10 +226,12 @@ def _with_relations(model: JointExtractor, encoded: _EncodedDocument, document: 
         scores = _pair_scores(model, encoded, [place for _, _, place in placed])
         for (head, tail, _), row in zip(placed, scores, strict=True):
             allowed = {model.relations.negative, *model.relations.allowed(head.type, tail.type)}
-            scored = (pair for pair in zip(row, model.relations.names, strict=True) if pair[1] in allowed)
-            _, name = max(scored, key=itemgetter(0))
+            candidates = (pair for pair in zip(row, model.relations.names, strict=True) if pair[1] in allowed)
+            highest, name = max(candidates, key=itemgetter(0))
             if name != model.relations.negative:
-                relations.append(Relation(f"R{len(relations) + 1}", name, head.id, tail.id))
+                top = max(row)
+                likely = exp(highest - top) / sum(exp(score - top) for score in row)
+                relations.append(Relation(f"R{len(relations) + 1}", name, head.id, tail.id, score=likely))
     return _RelatedDocument(replace(document, relations=tuple(relations)), dropped)
 
 

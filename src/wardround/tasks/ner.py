@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import repeat
 
 import torch
 from torch import Tensor
@@ -11,7 +12,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from wardround.errors import TrainingError
 from wardround.evaluation.entity_scores import CorpusScore, score_corpus
-from wardround.models.tagging_model import MentionModel, tag_scoring
+from wardround.models.tagging_model import MentionModel, ScoredTags, tag_scoring
 from wardround.tasks.task import Example, Task, TaskKind, TaskScore, in_chunks, in_length_order
 from wardround.text.alignment import Alignment, AlignmentCounts, align, entities_from_spans
 from wardround.text.document import Document, Entity
@@ -61,12 +62,14 @@ def batch_loss(model: MentionModel, batch: Sequence[TaggedSentence]) -> Tensor:
     return model.loss(inputs, pad_sequence(rows, batch_first=True).to(model.device))
 
 
-def predict(model: MentionModel, documents: Iterable[Document], *, batch_size: int = 64) -> Iterator[Document]:
+def predict(
+    model: MentionModel, documents: Iterable[Document], *, batch_size: int = 64, scored: bool = False
+) -> Iterator[Document]:
     """Yield each document with the model's entities instead of its own, in order, in constant memory."""
     aligned = (align(document.with_entities(())) for document in documents)
     # The document itself counts too, because it may be empty.
     for chunk in in_chunks(aligned, lambda alignment: 1 + len(alignment.sentences), _SENTENCES_AHEAD):
-        yield from _predict_chunk(model, chunk, batch_size)
+        yield from _predict_chunk(model, chunk, batch_size, scored=scored)
 
 
 def score(
@@ -126,9 +129,9 @@ class NerTask(Task):
         """Return the mean loss of the sentences."""
         return batch_loss(self.model, batch)
 
-    def predict(self, documents: Iterable[Document]) -> Iterator[Document]:
+    def predict(self, documents: Iterable[Document], *, scored: bool = False) -> Iterator[Document]:
         """Yield each document with the model's entities."""
-        return predict(self.model, documents)
+        return predict(self.model, documents, scored=scored)
 
     def score(self, documents: Sequence[Document]) -> TaskScore:
         """Score on the types of this site."""
@@ -160,25 +163,27 @@ class NerTask(Task):
 
 
 @torch.inference_mode()
-def _predict_chunk(model: MentionModel, aligned: Sequence[Alignment], batch_size: int) -> list[Document]:
+def _predict_chunk(
+    model: MentionModel, aligned: Sequence[Alignment], batch_size: int, *, scored: bool
+) -> list[Document]:
     model.eval()
     words = [document.texts(sentence) for document in aligned for sentence in document.sentences]
-    tags: list[list[str]] = [[] for _ in words]
+    decoded = [ScoredTags([])] * len(words)
     for batch in in_length_order([len(sentence) for sentence in words], batch_size):
         inputs = model.prepare([words[index] for index in batch]).to(model.device)
-        for index, decoded in zip(batch, model.decode(inputs), strict=True):
-            tags[index] = decoded
-    remaining = iter(tags)
-    found = []
+        found = model.decode_scored(inputs) if scored else map(ScoredTags, model.decode(inputs))
+        for index, tagged in zip(batch, found, strict=True):
+            decoded[index] = tagged
+    remaining = iter(decoded)
+    documents = []
     for document in aligned:
-        mentions = [
-            mention
-            for sentence in document.sentences
-            for mention in entities_from_spans(sentence, model.scheme.spans(next(remaining)))
-        ]
-        entities = (Entity(f"T{number}", kind, (place,)) for number, (kind, place) in enumerate(mentions, start=1))
-        found.append(document.document.with_entities(entities))
-    return found
+        entities = list[Entity]()
+        for sentence, (tags, probabilities) in zip(document.sentences, remaining, strict=False):
+            mentions = entities_from_spans(sentence, model.scheme.spans(tags))
+            for (kind, place), score in zip(mentions, probabilities or repeat(None), strict=False):
+                entities.append(Entity(f"T{len(entities) + 1}", kind, (place,), score=score))
+        documents.append(document.document.with_entities(entities))
+    return documents
 
 
 NER = TaskKind(

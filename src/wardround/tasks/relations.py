@@ -180,7 +180,7 @@ class RelationTask(Task):
         """Return the mean loss of the pairs."""
         return batch_loss(self.model, batch)
 
-    def predict(self, documents: Iterable[Document]) -> Iterator[Document]:
+    def predict(self, documents: Iterable[Document], *, scored: bool = False) -> Iterator[Document]:
         """Yield each document with the model's relations among its entities."""
         return predict(self.model, documents)
 
@@ -251,7 +251,10 @@ def _relations(
                 key = ends if relations.directed or relations.level is Level.MENTION else (min(ends), max(ends))
                 best[key] = max(best.get(key, (0.0, "")), (probability, name), key=itemgetter(0))
     named = enumerate(best.items(), start=1)
-    return tuple(Relation(f"R{number}", name, *ends, relations.level) for number, (ends, (_, name)) in named)
+    return tuple(
+        Relation(f"R{number}", name, *ends, relations.level, score=probability)
+        for number, (ends, (probability, name)) in named
+    )
 
 
 RELATIONS = TaskKind(

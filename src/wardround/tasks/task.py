@@ -112,8 +112,11 @@ class Task(ABC):
         """Return the mean loss of the examples."""
 
     @abstractmethod
-    def predict(self, documents: Iterable[Document]) -> Iterable[Document]:
-        """Yield each document with predictions instead of its annotation, in order, in constant memory."""
+    def predict(self, documents: Iterable[Document], *, scored: bool = False) -> Iterable[Document]:
+        """Yield each document with predictions instead of its annotation, in order, in constant memory.
+
+        If `scored`, each prediction has the probability that the model gives it, if it has one.
+        """
 
     @abstractmethod
     def score(self, documents: Sequence[Document]) -> TaskScore:

@@ -38,7 +38,13 @@ class Level(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Entity:
-    """A typed mention: one range of characters, or several ranges if the mention is discontinuous."""
+    """A typed mention: one range of characters, or several ranges if the mention is discontinuous.
+
+    >>> from wardround import Entity
+    >>> entity = Entity("T1", "Drug", ((5, 12),))
+    >>> entity.start, entity.end, entity.text_in("Took aspirin daily.")
+    (5, 12, 'aspirin')
+    """
 
     id: str
     type: str
@@ -46,6 +52,7 @@ class Entity:
     concepts: tuple[str, ...] = ()  # identifiers in a terminology, if the corpus has them
     attributes: Attributes = ()
     note: str = field(default="", repr=False)  # an annotator's remark; may quote the note
+    score: float | None = field(default=None, compare=False)  # of a prediction: the probability that it is right
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "ranges", tuple(Range(*r) for r in self.ranges))
@@ -97,7 +104,12 @@ class Entity:
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """A typed, directed pair of entities, or of concepts at concept level."""
+    """A typed, directed pair of entities, or of concepts at concept level.
+
+    >>> from wardround import Relation
+    >>> Relation("R1", "causes", head="T1", tail="T2").head
+    'T1'
+    """
 
     id: str
     type: str
@@ -105,6 +117,7 @@ class Relation:
     tail: str
     level: Level = Level.MENTION
     attributes: Attributes = ()
+    score: float | None = field(default=None, compare=False)  # of a prediction: the probability that it is right
 
     def __post_init__(self) -> None:
         if not self.type:
@@ -117,6 +130,11 @@ class Document:
 
     `words` and `sentences` are set only if the corpus provides them, as CoNLL columns do. Otherwise they are None and
     `text.segmentation` finds them.
+
+    >>> from wardround import Document, Entity
+    >>> note = Document("n1", "Took aspirin.", (Entity("T1", "Drug", ((5, 12),)),))
+    >>> [entity.text_in(note.text) for entity in note.entities]
+    ['aspirin']
     """
 
     id: str
@@ -161,6 +179,12 @@ class Document:
                         f"document {self.id!r}: relation {relation.id!r} names {end!r}, "
                         f"which is not a {relation.level.value} of the document"
                     )
+
+    def _repr_html_(self) -> str:
+        """Return the note with its mentions marked; notebooks call this."""
+        from wardround.text.marked_html import document_html
+
+        return document_html(self)
 
     def with_entities(self, entities: Iterable[Entity]) -> Document:
         """Return the same text with these entities and no relations."""

@@ -70,6 +70,12 @@ class TagScheme:
         step = self.steps[left_prefix + right_prefix]
         return step.legal_same_type if left_type == right_type else step.legal_other_type
 
+    def continues(self, left: str, right: str) -> bool:
+        """Return True if tag `right` belongs to the same mention as tag `left`, which is directly before it."""
+        (left_prefix, left_type), (right_prefix, right_type) = split_tag(left), split_tag(right)
+        same = left_type == right_type and OUTSIDE not in (left, right)
+        return same and not self.steps[left_prefix + right_prefix].cut_same_type
+
     def spans(self, tags: Sequence[str]) -> list[WordSpan]:
         """Return the mentions in `tags`; an ill-formed sequence is repaired first."""
         return list(self._split_spans(self.repair(tags)))

@@ -5,7 +5,7 @@ import unicodedata
 
 import pytest
 
-from wardround.reports.plain_text import html_text, neutralise, size_text
+from wardround.text.plain_text import html_text, neutralise, size_text
 
 
 def test_escape_codes_become_pictures() -> None:

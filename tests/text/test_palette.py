@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from wardround.reports.palette import ink_on, type_colour
+from wardround.text.palette import ink_on, type_colour
 
 TYPES = ("ADE", "Dose", "Drug", "Form", "Route", "Strength", "Reason")
 

@@ -1,0 +1,210 @@
+"""Corpora for Python users: read, write, check and split annotated notes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+from typing import overload
+
+from wardround.corpora.check import WHOLE, CheckReport
+from wardround.corpora.check import check as check_corpus
+from wardround.corpora.corpus_files import refuse_existing
+from wardround.corpora.corpus_format import CorpusFormat
+from wardround.corpora.formats import open_format, writable_format
+from wardround.corpora.splits import MANIFEST, Manifest, find_splits, split_documents, verify
+from wardround.corpora.stats import Counts, count
+from wardround.errors import CorpusError, SplitError, UsageError
+from wardround.reports.corpus_tables import corpus_tables
+from wardround.reports.tables import Table
+from wardround.settings import as_text
+from wardround.text.document import Document
+from wardround.text.marked_html import document_html
+
+__all__ = ["Corpus", "CorpusSource", "FormatOptions", "check", "corpus_of", "format_of", "read", "split", "write"]
+
+FormatOption = str | int | float | bool
+FormatOptions = Mapping[str, FormatOption]
+_SHOWN = 3  # notes of a corpus that a notebook shows
+
+
+@dataclass(frozen=True, repr=False)
+class Corpus(Sequence[Document]):
+    """Notes in memory: a sequence of documents, in parts for training, development and test if it is split.
+
+    >>> from wardround import Corpus, Document
+    >>> corpus = Corpus({"all": [Document("1", "Aspirin."), Document("2", "No fever.")]})
+    >>> len(corpus), corpus[0].text, corpus.is_split
+    (2, 'Aspirin.', False)
+    """
+
+    parts: Mapping[str, Sequence[Document]] = field(repr=False)  # by "train", "dev" and "test", or all under "all"
+
+    def __post_init__(self) -> None:
+        unknown = sorted(self.parts.keys() - {"train", "dev", "test", WHOLE})
+        if unknown:
+            raise UsageError(f"{unknown[0]!r} is not a part of a corpus; there are train, dev, test, or {WHOLE} alone")
+        object.__setattr__(self, "parts", {name: tuple(found) for name, found in self.parts.items()})
+
+    @property
+    def is_split(self) -> bool:
+        """Return whether the corpus has parts."""
+        return WHOLE not in self.parts
+
+    @property
+    def train(self) -> tuple[Document, ...]:
+        """Return the training part; all notes of a corpus that is not split."""
+        return tuple(self.parts.get("train", self.parts.get(WHOLE, ())))
+
+    @property
+    def dev(self) -> tuple[Document, ...]:
+        """Return the development part; empty if there is none."""
+        return tuple(self.parts.get("dev", ()))
+
+    @property
+    def test(self) -> tuple[Document, ...]:
+        """Return the test part; empty if there is none."""
+        return tuple(self.parts.get("test", ()))
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        """Return the types of the entities, sorted."""
+        return tuple(sorted({entity.type for document in self for entity in document.entities}))
+
+    @property
+    def counts(self) -> dict[str, Counts]:
+        """Return the counts of each part."""
+        return {name: count(documents) for name, documents in self.parts.items()}
+
+    def __len__(self) -> int:
+        return sum(map(len, self.parts.values()))
+
+    def __iter__(self) -> Iterator[Document]:
+        return chain.from_iterable(self.parts.values())
+
+    @overload
+    def __getitem__(self, place: int) -> Document: ...
+    @overload
+    def __getitem__(self, place: slice) -> tuple[Document, ...]: ...
+    def __getitem__(self, place: int | slice) -> Document | tuple[Document, ...]:
+        return tuple(self)[place]
+
+    def __repr__(self) -> str:
+        sizes = ", ".join(f"{name} {len(documents):,}" for name, documents in self.parts.items())
+        return f"Corpus({sizes})"
+
+    def tables(self) -> tuple[Table, ...]:
+        """Return the counts as tables: of each part, and by type."""
+        return corpus_tables(self.counts)
+
+    def _repr_html_(self) -> str:
+        shown = "".join(document_html(document) for document in self[:_SHOWN])
+        return self.tables()[0].to_html() + shown
+
+
+CorpusSource = str | Path | Corpus | Iterable[Document]
+
+
+def read(path: str | Path, format: str, *, part: str = "", **options: FormatOption) -> Corpus:
+    """Read annotated notes.
+
+    A folder that holds train, dev and test becomes a corpus with these parts; a `split.json` beside them must match.
+
+    Args:
+        path: a file or folder.
+        format: its format, as in `wardround data check --help`: brat, jsonl, conll, bioc, pubtator and others.
+        part: read this part of a split corpus only.
+        options: options of the format.
+
+    >>> import wardround
+    >>> note = wardround.Document("1", "Aspirin for pain.", (wardround.Entity("T1", "Drug", ((0, 7),)),))
+    >>> path = wardround.write([note], "drugs.jsonl", format="jsonl")
+    >>> wardround.read(path, "jsonl")
+    Corpus(all 1)
+    """
+    return read_corpus(Path(path), format_of(format, options), part=part)
+
+
+def read_corpus(path: Path, form: CorpusFormat, *, part: str = "") -> Corpus:
+    """Read the notes of a path in a format that was opened with its options."""
+    if not path.exists():
+        raise CorpusError("does not exist", path=path)
+    places = find_splits(path)
+    if places and part:
+        if part not in places:
+            raise UsageError(f"{path.name} has parts called {', '.join(places)} but none called {part}")
+        return Corpus({WHOLE: tuple(form.read(places[part]))})
+    parts = {name: tuple(form.read(found)) for name, found in (places or {WHOLE: path}).items()}
+    if places and (path / MANIFEST).is_file():
+        verify(Manifest.read(path / MANIFEST), parts)
+    return Corpus(parts)
+
+
+def write(documents: Iterable[Document], path: str | Path, format: str = "jsonl", **options: FormatOption) -> Path:
+    """Write notes to a new file or folder and return its path; the parts of a split corpus become files in a folder.
+
+    >>> import wardround
+    >>> wardround.write([wardround.Document("1", "No fever.")], "notes.jsonl").name
+    'notes.jsonl'
+    """
+    place, writer = Path(path), writable_format(format_of(format, options))
+    refuse_existing(place)
+    if isinstance(documents, Corpus) and documents.is_split:
+        for name, part in documents.parts.items():
+            writer.write(part, place / (name + writer.ending))
+    else:
+        writer.write(documents, place)
+    return place
+
+
+def check(
+    path: str | Path, format: str, *, types: Collection[str] | None = None, **options: FormatOption
+) -> CheckReport:
+    """Report every problem in a corpus: what cannot be read, overlaps, leaks between parts, types not in `types`.
+
+    >>> import wardround
+    >>> path = wardround.write([wardround.Document("1", "Fever."), wardround.Document("2", "Fever.")], "twice.jsonl")
+    >>> report = wardround.check(path, "jsonl")
+    >>> report.errors, report.warnings, report.problems[0].message
+    (0, 1, "document '2': has the same text as document '1'")
+    """
+    return check_corpus(Path(path), format_of(format, options), types=types)
+
+
+def split(documents: Corpus | Iterable[Document], *, dev: float = 0.1, test: float = 0.1, seed: int = 0) -> Corpus:
+    """Split notes into parts for training, development and test; equal texts stay in one part.
+
+    Args:
+        documents: the notes; a corpus that is split already is refused.
+        dev: the fraction for development.
+        test: the fraction for the test.
+        seed: the same seed splits the same texts in the same way.
+
+    >>> import wardround
+    >>> notes = [wardround.Document(str(number), f"Note {number}.") for number in range(10)]
+    >>> wardround.split(notes)
+    Corpus(train 8, dev 1, test 1)
+    """
+    if isinstance(documents, Corpus) and documents.is_split:
+        raise SplitError("the corpus is split already; split one of its parts")
+    if dev + test >= 1:
+        raise UsageError(f"dev {dev} and test {test} leave nothing for training")
+    fractions = {"train": 1 - dev - test, "dev": dev, "test": test}
+    return Corpus(split_documents(documents, {name: part for name, part in fractions.items() if part}, seed))
+
+
+def corpus_of(source: CorpusSource, format: str, options: FormatOptions | None = None) -> Corpus:
+    """Return a corpus from a path with a format, or from documents in memory."""
+    if isinstance(source, Corpus):
+        return source
+    if isinstance(source, str | Path):
+        if not format:
+            raise UsageError(f'{Path(source).name} needs a format: for example format="brat"')
+        return read_corpus(Path(source), format_of(format, options or {}))
+    return Corpus({WHOLE: tuple(source)})
+
+
+def format_of(name: str, options: FormatOptions) -> CorpusFormat:
+    """Return the format of this name with options of any plain type."""
+    return open_format(name, {key: as_text(value) for key, value in options.items()})

@@ -1,0 +1,342 @@
+"""Train, transfer and evaluate models at one site."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from wardround.api.corpus import CorpusSource, FormatOptions, corpus_of
+from wardround.api.results import Result, Scores, mode_scores
+from wardround.api.trained_model import Model, load, model_folder
+from wardround.corpora.type_names import checked_tag_set, in_tag_set
+from wardround.errors import CorpusWarning, UsageError
+from wardround.models.families import ModelChoice
+from wardround.models.family_table import chosen_family
+from wardround.models.transfer import load_source
+from wardround.reports.page import Section, write_page
+from wardround.reports.progress import TrainingProgress
+from wardround.reports.score_tables import confusion_table, leakage_tables, main_note, muc_table, score_tables
+from wardround.reports.tables import Table
+from wardround.reports.training_page import ERROR_COUNTS, ErrorCounts, write_training_page
+from wardround.settings import as_text
+from wardround.studies.assemble import TaskChoice, chosen_types, default_training, task_at_one_site
+from wardround.studies.run_folder import RunFolder
+from wardround.studies.run_tracking import tracked_training
+from wardround.studies.single_site import Outcome, Site, pick_device, site_of, train_at_one_site
+from wardround.studies.transfer_run import (
+    TransferSettings,
+    begin,
+    part_of,
+    target_network,
+    training_of,
+    transfer_table,
+)
+from wardround.tasks.task import TaskScore
+from wardround.tasks.task_table import task_of
+from wardround.training.training_config import TrainingConfig
+
+__all__ = ["Evaluation", "TrainingResult", "evaluate", "train", "transfer"]
+
+Options = Mapping[str, str | int | float | bool | Sequence[str]]
+
+
+@dataclass(frozen=True)
+class TrainingResult(Result):
+    """A finished training: its model, scores, tables and report.
+
+    >>> import wardround
+    >>> result = wardround.train("notes", format="brat", out="other", training={"epochs": 1}, progress=False)
+    >>> sorted(result.scores)
+    ['relaxed', 'strict']
+    """
+
+    folder: Path  # the run folder
+    outcome: Outcome = field(repr=False)
+    title: str
+    transferred: tuple[Table, ...] = field(default=(), repr=False)  # for a transfer: what happened to each layer
+
+    @cached_property
+    def model(self) -> Model:
+        """Return the trained model, loaded from the run folder."""
+        return load(self.folder)
+
+    @property
+    def scores(self) -> Scores:
+        """Return precision, recall and F1 with its interval, by matching mode, on the notes named by `scored_on`."""
+        return mode_scores(self.outcome.score.counts, self.outcome.f1)
+
+    @property
+    def scored_on(self) -> str:
+        """Return the part of the corpus that the scores are about: test, or dev if there is no test part."""
+        return self.outcome.scored_on
+
+    @property
+    def tables(self) -> tuple[Table, ...]:
+        """Return the scores by type, and what redaction would leave readable if the types identify people."""
+        mode, interval = next(iter(self.outcome.f1.items()))
+        score = self.outcome.score
+        note = main_note(mode, interval, score.documents)
+        found = score_tables(score.counts, title=f"{self.title}, {self.scored_on}", note=note)
+        return found if score.leakage is None else (*found, *leakage_tables(score.leakage))
+
+    def report(self) -> Path:
+        """Return the path of the HTML report."""
+        return RunFolder(self.folder).report
+
+
+@dataclass(frozen=True)
+class Evaluation(Result):
+    """The scores of a model on annotated notes.
+
+    >>> import wardround
+    >>> evaluation = wardround.evaluate("model", "notes", format="brat")
+    >>> round(evaluation.scores["strict"]["f1"], 1) <= 1.0
+    True
+    """
+
+    score: TaskScore = field(repr=False)
+    title: str
+
+    @property
+    def scores(self) -> Scores:
+        """Return precision, recall and F1 with its interval, by matching mode."""
+        counts = self.score.counts
+        return mode_scores(counts, {mode: self.score.interval(mode) for mode in counts} if self.score.documents else {})
+
+    @property
+    def tables(self) -> tuple[Table, ...]:
+        """Return the scores by type, and what redaction would leave readable if the types identify people."""
+        note = ""
+        if self.score.documents:
+            note = main_note(next(iter(self.score.counts)), self.score.interval(), self.score.documents)
+        found = score_tables(self.score.counts, title=self.title, note=note)
+        return found if self.score.leakage is None else (*found, *leakage_tables(self.score.leakage))
+
+    @property
+    def details(self) -> tuple[Table, ...]:
+        """Return the MUC categories and the confused types of a model that finds entities."""
+        entities = self.score.entities
+        return () if entities is None else (muc_table(entities.muc), confusion_table(entities.confusion))
+
+    def report(self, path: str | Path) -> Path:
+        """Write the tables as an HTML page and return its path."""
+        sections = [Section("Scores", tables=self.tables)]
+        if self.details:
+            sections.append(Section("Errors", tables=self.details))
+        write_page(Path(path), self.title, sections)
+        return Path(path)
+
+
+def train(
+    data: CorpusSource,
+    *,
+    out: str | Path,
+    format: str = "",
+    task: str = "ner",
+    preset: str = "",
+    encoder: str = "",
+    bart: str = "",
+    family: str = "",
+    vectors: str | Path | None = None,
+    types: Sequence[str] | None = None,
+    tag_set: str = "",
+    directed: bool = True,
+    negatives: float | None = None,
+    model: Options | None = None,
+    training: Options | None = None,
+    format_options: FormatOptions | None = None,
+    seed: int = 0,
+    device: str = "auto",
+    track: Sequence[str] = (),
+    progress: bool = True,
+) -> TrainingResult:
+    """Train a model at one site: stop early on the development part, score on the test part, save model and report.
+
+    An interrupted training resumes in its folder when the same call is repeated.
+
+    Args:
+        data: a corpus, documents, or a path with its `format`.
+        out: the run folder.
+        task: ner, deidentify, relations (among given entities) or joint.
+        preset: a named network; by default fedner. `wardround model presets` lists them.
+        encoder: instead of a preset, a Hugging Face id, a folder, or minilm.
+        bart: instead of a preset, a BART that LightNER prompts to write mentions.
+        family: a model family of an installed package.
+        vectors: word vectors for a preset: GloVe text or npz.
+        types: the entity types to learn; by default all that are annotated.
+        tag_set: rename the types of the notes to those of this tag set of identifying types.
+        directed: whether the order of a relation's two entities matters.
+        negatives: unrelated pairs per related pair in training; by default all.
+        model: options of the network, such as `{"lstm": 50}`.
+        training: options of the training, such as `{"epochs": 20}`.
+        seed: the same seed gives the same model on the same machine.
+        device: auto, cpu, cuda or cuda:N.
+        track: trackers that receive the scores: tensorboard, mlflow.
+        progress: whether a progress bar is shown.
+
+    >>> import wardround
+    >>> result = wardround.train("notes", format="brat", out="first", training={"epochs": 1}, progress=False)
+    >>> result.model.types
+    ('ADE', 'Drug')
+    """
+    choice = ModelChoice(
+        preset or ModelChoice.preset,
+        encoder,
+        None if vectors is None else Path(vectors),
+        _as_settings(model),
+        bart,
+        family,
+    )
+    config = default_training(choice, _as_settings(training), task=task, seed=seed)
+    site = _site(data, format, format_options)
+    notes = site.data.in_tag_set(checked_tag_set(tag_set))
+    bound = task_at_one_site(
+        TaskChoice(task, types, directed=directed, negatives=negatives), choice, notes.train, seed=seed
+    )
+    bound.model.to(pick_device(device))
+    title = f"{Path(chosen_family(choice, task)[1].name).name} on {_name_of(data)}"
+    folder = RunFolder(Path(out))
+    tracking = tracked_training(title, folder, asdict(config), trackers=tuple(track), say=warnings.warn)
+    with _progress(folder, config, progress) as listener, tracking:
+        outcome = train_at_one_site(bound, notes, config, folder=folder, listener=listener)
+    result = TrainingResult(folder.path, outcome, title)
+    _write_report(result, {**bound.model.settings(), **asdict(config)})
+    return result
+
+
+def transfer(
+    source: str | Path,
+    data: CorpusSource,
+    *,
+    out: str | Path,
+    format: str = "",
+    up_to: str = "",
+    freeze: Sequence[str] = (),
+    freeze_up_to: str = "",
+    past_gaps: bool = False,
+    preset: str = "",
+    encoder: str = "",
+    vectors: str | Path | None = None,
+    types: Sequence[str] | None = None,
+    fraction: float = 1.0,
+    model: Options | None = None,
+    training: Options | None = None,
+    format_options: FormatOptions | None = None,
+    seed: int = 0,
+    device: str = "auto",
+    progress: bool = True,
+) -> TrainingResult:
+    """Train a tagger that starts from the layers of another.
+
+    Args:
+        source: a saved tagger: a model folder, or the run folder around it.
+        data: a corpus, documents, or a path with its `format`.
+        out: the run folder; an interrupted training resumes there.
+        up_to: the highest layer to copy, with all below it; by default all.
+        freeze: layers that are not trained.
+        freeze_up_to: instead of `freeze`, a layer and all below it.
+        past_gaps: copy layers that fit even if a layer below them was skipped.
+        preset: a named network instead of the source's.
+        encoder: an encoder instead of the source's network.
+        fraction: share of the training notes to train on.
+        model: options of the network.
+        training: options of the training.
+        progress: whether a progress bar is shown.
+
+    >>> import wardround
+    >>> result = wardround.transfer("model", "notes", format="brat", out="t", training={"epochs": 1}, progress=False)
+    >>> "what happened" in result.transferred[0].columns
+    True
+    """
+    settings = TransferSettings(up_to, past_gaps, tuple(freeze), freeze_up_to)
+    choice = ModelChoice(preset, encoder, None if vectors is None else Path(vectors), _as_settings(model))
+    start, site = load_source(Path(source)), _site(data, format, format_options)
+    target = target_network(start, choice, chosen_types(site.data.train, types), seed=seed)
+    config = training_of(target, _as_settings(training), seed=seed)
+    notes = part_of(site.data, fraction, seed=seed)
+    beginning = begin(start, target, settings)
+    path = Path(source).resolve()
+    name = path.parent.name if path.name == "model" else path.name  # of the run: all model folders have one name
+    layers = transfer_table(beginning, f"{name} up to {beginning.report.up_to}")
+    folder, task = RunFolder(Path(out)), task_of(target.to(pick_device(device)))
+    with _progress(folder, config, progress) as listener:
+        outcome = train_at_one_site(task, notes, config, folder=folder, listener=listener, notes=beginning.notes())
+    result = TrainingResult(folder.path, outcome, f"{name} transferred to {_name_of(data)}", (layers,))
+    _write_report(result, {**target.settings(), **asdict(config), "fraction": fraction})
+    return result
+
+
+def evaluate(
+    model: Model | str | Path,
+    data: CorpusSource,
+    *,
+    format: str = "",
+    format_options: FormatOptions | None = None,
+    leakage: bool | None = None,
+    tag_set: str = "",
+    device: str = "auto",
+) -> Evaluation:
+    """Score a model on annotated notes; of a split corpus, its test part is used.
+
+    Args:
+        model: a model, or the folder of one.
+        data: a corpus, documents, or a path with its `format`.
+        leakage: whether to count what redaction would leave readable; by default if all types identify people.
+        tag_set: rename the types of the notes to those of this tag set of identifying types.
+
+    >>> import wardround
+    >>> corpus = wardround.read("notes", "brat")
+    >>> wardround.evaluate("model", corpus).tables[0].columns[0]
+    'type'
+    """
+    loaded = model if isinstance(model, Model) else load(model, device=device)
+    corpus = corpus_of(data, format, format_options)
+    if corpus.is_split and not corpus.test:
+        raise UsageError(f"the corpus has parts called {', '.join(corpus.parts)} but none called test")
+    documents = in_tag_set(corpus.test if corpus.is_split else tuple(corpus), checked_tag_set(tag_set))
+    task = task_of(loaded.task.model, leakage=leakage)
+    name = "model" if isinstance(model, Model) else model_folder(model).resolve().name
+    return Evaluation(task.score(documents), f"{name} on {_name_of(data)}")
+
+
+def _site(data: CorpusSource, format: str, options: FormatOptions | None) -> Site:
+    site = site_of(corpus_of(data, format, options).parts)
+    for warning in site.warnings:
+        warnings.warn(warning, CorpusWarning, stacklevel=3)
+    return site
+
+
+def _as_settings(options: Options | None) -> dict[str, str]:
+    return {name: as_text(value) for name, value in (options or {}).items()}
+
+
+def _name_of(data: CorpusSource) -> str:
+    return Path(data).name if isinstance(data, str | Path) else "notes"
+
+
+def _progress(
+    folder: RunFolder, config: TrainingConfig, shown: bool
+) -> AbstractContextManager[TrainingProgress | None]:
+    return TrainingProgress(folder.path.name, config.epochs) if shown else nullcontext()
+
+
+def _write_report(result: TrainingResult, settings: Mapping[str, Any]) -> None:
+    """Write the page of a training, and the counts of errors from which it can be written again."""
+    folder, entities = RunFolder(result.folder), result.outcome.score.entities
+    errors = None if entities is None else ErrorCounts.of(entities)
+    if errors is not None:
+        folder.write_json(ERROR_COUNTS, errors.as_json())
+    write_training_page(
+        folder.report,
+        result.title,
+        scores=[*result.tables, *result.transferred],
+        errors=errors,
+        mode=next(iter(result.outcome.f1)),
+        epochs=result.outcome.records,
+        settings=dict(settings),
+    )

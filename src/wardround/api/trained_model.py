@@ -1,0 +1,159 @@
+"""A trained model for Python users: call it with a text, stream many texts through it, save it for others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from wardround.errors import ModelError, UsageError
+from wardround.evaluation.calibration import Calibration
+from wardround.models.model_files import CARD
+from wardround.models.pretrained import local_model_folder
+from wardround.models.saved import load_model, model_card, save_model
+from wardround.reports.model_page import model_readme, model_table
+from wardround.studies.single_site import pick_device
+from wardround.tasks.task import Task
+from wardround.tasks.task_table import task_of
+from wardround.text.document import Document
+
+__all__ = ["Model", "load", "model_folder"]
+
+_HUB_FILES = ("*.json", "*.txt", "*.model", "*.safetensors")
+
+
+class Model:
+    """A trained model. `load`, `train` and `run` return models; a model is called with a text or a document.
+
+    >>> import wardround
+    >>> model = wardround.load("model")
+    >>> note = model("The patient took aspirin.")
+    >>> isinstance(note, wardround.Document), "Drug" in model.types
+    (True, True)
+    """
+
+    def __init__(self, task: Task, card: Mapping[str, Any] | None = None) -> None:
+        """Wrap a task with its model; `card` is what the saved model's folder says about it."""
+        self.task, self.card = task, dict(card or {})
+        noted = self.card.get("notes", {}).get("calibration", {})
+        noted = noted if isinstance(noted, Mapping) else {}
+        self._calibrations = {
+            kind: calibration for kind, values in noted.items() if (calibration := Calibration.from_values(values))
+        }
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        """Return the types of entities that the model finds, or relates."""
+        return self.task.entity_types
+
+    @property
+    def is_calibrated(self) -> bool:
+        """Return whether scores of entities were calibrated on development notes; if not, they are the model's own."""
+        return "entities" in self._calibrations
+
+    def __call__(self, text: str | Document) -> Document:
+        """Return the text as a document with the entities and relations that the model finds in it.
+
+        For relations among given entities, pass a document that has the entities.
+        """
+        return next(self.pipe([text]))
+
+    def pipe(self, texts: Iterable[str | Document], *, batch_size: int = 64) -> Iterator[Document]:
+        """Yield each text as a document with predictions, in order, in constant memory.
+
+        Args:
+            texts: texts or documents; annotation of documents is replaced.
+            batch_size: documents that are read before the first is returned; their sentences share batches.
+
+        >>> import wardround
+        >>> model = wardround.load("model")
+        >>> [note.id for note in model.pipe(["No fever.", wardround.Document("b", "Aspirin.")])]
+        ['1', 'b']
+        """
+        if batch_size < 1:
+            raise UsageError(f"batch_size is {batch_size}; it must be above zero")
+        documents = (
+            Document(str(number), text) if isinstance(text, str) else text for number, text in enumerate(texts, start=1)
+        )
+        while batch := list(islice(documents, batch_size)):
+            for document in self.task.predict(batch, scored=True):
+                yield self._calibrated(document)
+
+    def to(self, device: str) -> Model:
+        """Move the model to a device: auto, cpu, cuda or cuda:N."""
+        self.task.model.to(pick_device(device))
+        return self
+
+    def save(self, folder: str | Path) -> Path:
+        """Write the model to a new folder, with a README that serves as a model card on a model hub.
+
+        >>> import wardround
+        >>> folder = wardround.load("model").save("copy")
+        >>> sorted(path.name for path in folder.iterdir() if path.suffix != ".txt")
+        ['README.md', 'model.safetensors', 'wardround.json']
+        """
+        path = Path(folder)
+        save_model(self.task.model, path, notes=self.card.get("notes", {}))
+        (path / "README.md").write_text(model_readme(model_card(path), name=path.name), encoding="utf-8")
+        return path
+
+    def _calibrated(self, document: Document) -> Document:
+        if not self._calibrations:
+            return document
+        entities = tuple(self._with_calibrated(entity, "entities") for entity in document.entities)
+        relations = tuple(self._with_calibrated(relation, "relations") for relation in document.relations)
+        return replace(document, entities=entities, relations=relations)
+
+    def _with_calibrated(self, found: Any, kind: str) -> Any:
+        calibration = self._calibrations.get(kind)
+        if calibration is None or found.score is None:
+            return found
+        return replace(found, score=calibration(found.score))
+
+    def __repr__(self) -> str:
+        return f"Model({self.task.model.kind}: {', '.join(self.types)})"
+
+    def _repr_html_(self) -> str:
+        return model_table(self.card, name=repr(self)).to_html() if self.card else repr(self)
+
+
+def load(source: str | Path, *, device: str = "auto") -> Model:
+    """Load a trained model.
+
+    Args:
+        source: a model's folder, the run folder around it, or the id of a model on the Hugging Face hub. Only an id
+            that is no folder here is downloaded; nothing in a folder is ever run.
+        device: auto, cpu, cuda or cuda:N.
+
+    >>> import wardround
+    >>> wardround.load("model").types
+    ('ADE', 'Drug')
+    """
+    folder = model_folder(source)
+    card = model_card(folder)
+    return Model(task_of(load_model(folder).to(pick_device(device))), card)
+
+
+def model_folder(source: str | Path) -> Path:
+    """Return the folder of a model: the folder itself, `model` in a run folder, or that of a downloaded id."""
+    path = Path(source)
+    for folder in (path, path / "model"):
+        if (folder / CARD).is_file():
+            return folder
+    if path.exists():
+        sites = sorted(found.parent.parent.name for found in path.glob(f"sites/*/model/{CARD}"))
+        remedy = (
+            f"it is the run of a study: name the model of one of its sites, such as sites/{sites[0]}/model"
+            if sites
+            else "name the folder that a training wrote, or the folder `model` in it"
+        )
+        raise ModelError(f"{path.name or path} holds no model: {remedy}")
+    try:
+        return Path(local_model_folder(str(source), offline=False, files=_HUB_FILES))
+    except ModelError:
+        raise ModelError(
+            f"there is no folder {path.name!r}, and no model of this id could be downloaded; train one with "
+            "wardround.train or `wardround train`"
+        ) from None
