@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from wardround.text.document import Document
 
@@ -20,7 +21,7 @@ __all__ = ["Calibration", "JudgedScores", "calibration_error", "judge"]
 _FEWEST = 20  # predictions to fit on; with fewer, or if all are right or all are wrong, nothing is fitted
 _EDGE = 1e-6  # probabilities are kept this far from 0 and 1, where the logit is infinite
 _STEPS, _TOLERANCE = 100, 1e-10
-_PRIOR = 1e-3  # strength of a pull towards the identity, which keeps separable predictions finite
+_PRIOR = 1.0  # precision of normal priors around the identity: few predictions move the calibration little
 _BINS = 10
 
 
@@ -38,20 +39,28 @@ class Calibration:
 
     @classmethod
     def fit(cls, probabilities: Sequence[float], right: Sequence[bool]) -> Calibration | None:
-        """Return the calibration with the highest likelihood; None if there is too little to fit it on."""
+        """Return the most probable calibration; None if there is too little to fit it on."""
         if len(right) < _FEWEST or all(right) or not any(right):
             return None
         x = np.array([[_logit(probability), 1.0] for probability in probabilities])
         y = np.array(right, dtype=np.float64)
         identity = np.array([1.0, 0.0])
-        weights = identity.copy()
-        for _ in range(_STEPS):  # Newton's method; the loss is convex
+
+        def loss(weights: NDArray[np.float64]) -> float:
+            values, moved = x @ weights, weights - identity
+            return float((np.logaddexp(0.0, values) - y * values).sum() + 0.5 * _PRIOR * (moved @ moved))
+
+        weights = identity
+        for _ in range(_STEPS):  # Newton's method; far from the minimum a full step would overshoot, so it is halved
             predicted = 1.0 / (1.0 + np.exp(-np.clip(x @ weights, -700, 700)))
             gradient = x.T @ (predicted - y) + _PRIOR * (weights - identity)
             curvature = (x * (predicted * (1 - predicted))[:, None]).T @ x + _PRIOR * np.eye(2)
             step = np.linalg.solve(curvature, gradient)
+            before = loss(weights)
+            while loss(weights - step) > before and float(np.abs(step).max()) > _TOLERANCE:
+                step = step / 2
             weights = weights - step
-            if float(np.abs(step).max()) < _TOLERANCE:
+            if float(np.abs(step).max()) <= _TOLERANCE:
                 break
         slope, intercept = map(float, weights)
         # A slope of zero or below would reverse the order of the predictions.
