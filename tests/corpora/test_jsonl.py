@@ -54,6 +54,29 @@ def test_our_own_shape_keeps_everything(tmp_path: Path) -> None:
     assert list(Jsonl().read(tmp_path / "x.jsonl")) == [full, Document("", "", words=())]
 
 
+def test_scores_of_predictions_are_written_and_read(tmp_path: Path) -> None:
+    entities = (replace(DRUG, score=0.25), replace(ADE, score=1.0), Entity("T3", "Drug", (Range(0, 3),)))
+    relations = (Relation("R1", "causes", "T1", "T2", score=0.0), Relation("R2", "causes", "T1", "T2"))
+    Jsonl().write([Document("n1", TEXT, entities, relations)], tmp_path / "x.jsonl")
+    (found,) = Jsonl().read(tmp_path / "x.jsonl")
+    assert [entity.score for entity in found.entities] == [0.25, 1.0, None]
+    assert [relation.score for relation in found.relations] == [0.0, None]
+    value = json.loads((tmp_path / "x.jsonl").read_text())
+    assert ["score" in item for item in (*value["entities"], *value["relations"])] == [True, True, False, True, False]
+
+
+@pytest.mark.parametrize("score", [1.5, -0.1, True, "0.5", [], float("nan"), float("inf")])
+def test_scores_that_are_no_probabilities_are_refused(tmp_path: Path, score: object) -> None:
+    entity = {"id": "T1", "type": "Drug", "ranges": [[0, 7]]}
+    relation = {"id": "R1", "type": "causes", "head": "T2", "tail": "T2"}
+    wrong = {"text": TEXT, "entities": [{**entity, "score": score}, {**entity, "id": "T2"}]}
+    (found,), problems = collect(tmp_path, "wardround", {**wrong, "relations": [{**relation, "score": score}]})
+    assert [entity.id for entity in found.entities] == ["T2"]
+    assert found.relations == ()
+    messages = [problem.message for problem in problems]
+    assert messages == ["entities 1: 'score' is not a probability", "relations 1: 'score' is not a probability"]
+
+
 def test_prodigy_with_relations_and_tokens(tmp_path: Path) -> None:
     spans = [{"start": 0, "end": 7, "label": "Drug"}, {"start": 10, "end": 15, "label": "ADE"}]
     value = {

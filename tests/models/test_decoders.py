@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from wardround.models.crf import Posterior
-from wardround.models.decoders import Decoder, IndependentWords, LinearChainCrf
+from wardround.models.decoders import Decoder, IndependentWords, LinearChainCrf, mention_probabilities
 from wardround.text.tag_schemes import BIO, BIOES, IOB1, TagScheme
 
 LENGTHS = (4, 1, 3)
@@ -156,3 +156,99 @@ def test_a_site_without_types_is_always_outside(made: Decoder) -> None:
     assert made.best(emissions, mask).tolist() == [[0, 0, 0]] * 2
     found = made.log_likelihood(emissions, mask, torch.zeros(2, 3, dtype=torch.long))
     torch.testing.assert_close(found, torch.zeros(2), atol=1e-6, rtol=0)
+
+
+# Probabilities of mentions.
+
+
+def test_probabilities_of_mentions_by_hand() -> None:
+    # Weights of O, B, I: 1:2:1, 1:1:2 and 6:1:1. The best tags are B I O.
+    tags = BIO.tags(("X",))
+    words, mask = IndependentWords(tags, BIO), torch.ones(1, 3, dtype=torch.bool)
+    emissions = torch.tensor([[[1.0, 2.0, 1.0], [1.0, 1.0, 2.0], [6.0, 1.0, 1.0]]]).log()
+    best = words.best(emissions, mask)
+    assert best.tolist() == [[1, 2, 0]]
+    # B is 1/2, I is 1/2, and the third word is O or B: 7/8.
+    found = mention_probabilities(words, emissions, mask, best=best, tags=tags, scheme=BIO)
+    assert found == [[pytest.approx(1 / 2 * 1 / 2 * 7 / 8)]]
+
+
+def test_a_mention_at_the_end_has_no_next_tag_and_a_sentence_without_mentions_no_probability() -> None:
+    tags = BIO.tags(("X",))
+    words = IndependentWords(tags, BIO)
+    emissions = torch.tensor([[[1.0, 3.0, 1e-9], [1.0, 1.0, 1.0]], [[3.0, 1.0, 1e-9], [3.0, 1.0, 1e-9]]]).log()
+    mask = torch.tensor([[True, False], [True, True]])  # the second word of the first sentence is padding
+    best = words.best(emissions, mask)
+    found = mention_probabilities(words, emissions, mask, best=best, tags=tags, scheme=BIO)
+    assert found == [[pytest.approx(3 / 4)], []]
+
+
+def brute_force(
+    weights: dict[tuple[int, ...], float], tags: tuple[str, ...], scheme: TagScheme, path: list[int]
+) -> list[float]:
+    """The share of paths that have each mention of `path`: its tags, and neighbours that are no part of it."""
+    found = []
+    for start, end, _ in scheme.spans([tags[row] for row in path]):
+        share = 0.0
+        for other, weight in weights.items():
+            names = [tags[row] for row in other]
+            opens = start == 0 or not scheme.continues(names[start - 1], names[start])
+            closes = end == len(names) or not scheme.continues(names[end - 1], names[end])
+            share += weight * (list(other[start:end]) == path[start:end] and opens and closes)
+        found.append(share / sum(weights.values()))
+    return found
+
+
+@pytest.mark.parametrize("seed", range(4))
+@SCHEMES
+def test_probabilities_of_mentions_by_enumeration_for_independent_words(scheme: TagScheme, seed: int) -> None:
+    """To words on their own every path is possible, legal or not."""
+    torch.manual_seed(seed)
+    tags = scheme.tags(("X", "Y"))
+    words, mask = IndependentWords(tags, scheme), torch.ones(1, 4, dtype=torch.bool)
+    emissions = torch.randn(1, 4, len(tags), dtype=torch.double) * 2
+    likely = emissions.softmax(2)[0]
+    weights = {path: likely[range(4), path].prod().item() for path in product(range(len(tags)), repeat=4)}
+    best = words.best(emissions, mask)
+    found = mention_probabilities(words, emissions, mask, best=best, tags=tags, scheme=scheme)
+    assert found[0] == pytest.approx(brute_force(weights, tags, scheme, best[0].tolist()))
+
+
+@pytest.mark.parametrize("seed", range(4))
+@SCHEMES
+def test_probabilities_of_mentions_by_enumeration_for_a_crf(scheme: TagScheme, seed: int) -> None:
+    torch.manual_seed(seed)
+    tags = scheme.tags(("X", "Y"))
+    crf = LinearChainCrf(tags, scheme).double()
+    with torch.no_grad():
+        for parameter in crf.parameters():
+            parameter.normal_()
+    emissions, mask = torch.randn(1, 4, len(tags), dtype=torch.double), torch.ones(1, 4, dtype=torch.bool)
+    legal = [path for path in product(range(len(tags)), repeat=4) if scheme.is_legal([tags[row] for row in path])]
+    every = torch.tensor(legal)
+    several = (emissions.expand(len(legal), 4, -1), mask.expand(len(legal), 4))
+    weights = dict(zip(legal, crf.log_likelihood(*several, every).exp().tolist(), strict=True))
+    assert sum(weights.values()) == pytest.approx(1)
+    best = crf.best(emissions, mask)
+    found = mention_probabilities(crf, emissions, mask, best=best, tags=tags, scheme=scheme)[0]
+    assert found == pytest.approx(brute_force(weights, tags, scheme, best[0].tolist()))
+    if scheme is not IOB1:  # there, each mention has one way to be written
+        mentions = scheme.spans([tags[row] for row in best[0].tolist()])
+        assert found == pytest.approx(
+            [
+                sum(w for path, w in weights.items() if mention in scheme.spans([tags[r] for r in path]))
+                for mention in mentions
+            ]
+        )
+
+
+def test_many_mentions_are_scored_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    words, tags, emissions = decoder()
+    best = words.best(emissions, MASK)
+    whole = mention_probabilities(words, emissions, MASK, best=best, tags=tags, scheme=BIO)
+    monkeypatch.setattr("wardround.models.decoders._MENTIONS_AT_ONCE", 1)
+    assert mention_probabilities(words, emissions, MASK, best=best, tags=tags, scheme=BIO) == whole
+    assert [len(found) for found in whole] == [
+        len(BIO.spans([tags[row] for row in path[:length]]))
+        for path, length in zip(best.tolist(), LENGTHS, strict=True)
+    ]

@@ -134,3 +134,16 @@ def test_two_relations_with_the_same_id_are_refused() -> None:
     relations = (Relation("R1", "Causes", "T1", "T2"), Relation("R1", "Treats", "T2", "T1"))
     with pytest.raises(TextError, match=r"^document 'n1': two relations have the id 'R1'$"):
         Document("n1", TEXT, pair, relations)
+
+
+@pytest.mark.parametrize("score", [-0.1, 1.1, float("nan")])
+def test_a_score_that_is_no_probability_is_refused(score: float) -> None:
+    with pytest.raises(TextError, match=r"entity 'T1': the score .* is not a probability"):
+        Entity("T1", "Drug", (Range(0, 1),), score=score)
+    with pytest.raises(TextError, match=r"relation 'R1': the score .* is not a probability"):
+        Relation("R1", "causes", "T1", "T2", score=score)
+
+
+def test_a_score_is_no_part_of_what_is_annotated() -> None:
+    assert Entity("T1", "Drug", (Range(0, 1),), score=0.5) == Entity("T1", "Drug", (Range(0, 1),))
+    assert Relation("R1", "causes", "T1", "T2", score=0.5) == Relation("R1", "causes", "T1", "T2")

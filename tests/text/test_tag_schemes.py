@@ -167,3 +167,26 @@ def test_repair_is_legal_idempotent_and_keeps_legal_tags(scheme: TagScheme, data
     assert [split_tag(tag)[1] for tag in repaired] == [split_tag(tag)[1] for tag in drawn]
     if scheme.is_legal(drawn):
         assert repaired == drawn
+
+
+@pytest.mark.parametrize(
+    ("scheme", "left", "right", "continues"),
+    [
+        (BIO, "B-X", "I-X", True),
+        (BIO, "I-X", "I-X", True),
+        (BIO, "B-X", "I-Y", False),
+        (BIO, "B-X", "B-X", False),
+        (BIO, "O", "I-X", False),
+        (BIO, "I-X", "O", False),
+        (BIO, "O", "O", False),
+        (BIOES, "B-X", "I-X", True),
+        (BIOES, "I-X", "E-X", True),
+        (BIOES, "E-X", "I-X", False),
+        (BIOES, "S-X", "E-X", False),
+        (IOB1, "I-X", "I-X", True),
+        (IOB1, "I-X", "B-X", False),
+        (IOB1, "B-X", "I-X", True),
+    ],
+)
+def test_which_tag_continues_a_mention(scheme: TagScheme, left: str, right: str, continues: bool) -> None:
+    assert scheme.continues(left, right) is continues

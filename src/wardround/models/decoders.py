@@ -98,7 +98,9 @@ def mention_probabilities(
 ) -> list[list[float]]:
     """Return, for each mention of the decoded tags, the probability that the sentence has exactly this mention.
 
-    That is the probability of the mention's tags and of any next tag that does not continue it.
+    That is the probability of the mention's tags, of a tag before them that they do not continue, and of a tag after
+    them that does not continue them. (IOB1 can also write a mention that touches another one with `B`; a mention that
+    was decoded without it does not count that way.)
     """
     lengths = mask.sum(1).tolist()
     rows = [[tags[row] for row in sentence[:length]] for sentence, length in zip(best.tolist(), lengths, strict=True)]
@@ -111,6 +113,8 @@ def mention_probabilities(
         for number, (at, span) in enumerate(chunk):
             inside = best[at, span.start : span.end]
             allowed[number, span.start : span.end] = nn.functional.one_hot(inside, len(tags)).bool()
+            if span.start > 0:
+                allowed[number, span.start - 1] = ~continues[:, int(inside[0])].to(emissions.device)
             if span.end < lengths[at]:
                 allowed[number, span.end] = ~continues[int(inside[-1])].to(emissions.device)
         of = torch.tensor([at for at, _ in chunk], device=emissions.device)

@@ -67,6 +67,7 @@ class Entity:
             if end <= start:
                 raise TextError(f"entity {self.id!r}: range {start}-{end} is empty")
             previous_end = end
+        _check_score(self.score, f"entity {self.id!r}")
 
     @property
     def start(self) -> int:
@@ -122,6 +123,7 @@ class Relation:
     def __post_init__(self) -> None:
         if not self.type:
             raise TextError(f"relation {self.id!r} has no type")
+        _check_score(self.score, f"relation {self.id!r}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,3 +191,8 @@ class Document:
     def with_entities(self, entities: Iterable[Entity]) -> Document:
         """Return the same text with these entities and no relations."""
         return replace(self, entities=tuple(entities), relations=())
+
+
+def _check_score(score: float | None, what: str) -> None:
+    if score is not None and not 0 <= score <= 1:
+        raise TextError(f"{what}: the score {score} is not a probability")
