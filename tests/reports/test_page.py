@@ -9,7 +9,7 @@ import pytest
 from tests.reports.pages import assert_self_contained
 
 from wardround.reports.marked_notes import Excerpt
-from wardround.reports.page import Chart, Section, render_page, write_page, write_report
+from wardround.reports.page import Chart, Section, figures_html, render_page, write_page, write_report
 from wardround.reports.plots import Labels, learning_curves
 from wardround.reports.tables import Table
 from wardround.text.document import Document, Entity, Range
@@ -158,3 +158,15 @@ def test_the_markdown(tmp_path: Path) -> None:
 def test_a_report_is_written_again_over_an_older_one(tmp_path: Path) -> None:
     write_report(tmp_path, "Old", SECTIONS)
     assert "<h1>New</h1>" in write_report(tmp_path, "New", SECTIONS).page.read_text()
+
+
+def test_charts_stand_side_by_side_in_a_notebook_as_images_that_load_nothing() -> None:
+    chart = Chart(SVG, f"A {EVIL}", alt="Curve")
+    shown = figures_html([chart, chart])
+    outline = Outline(shown)
+    images = outline.attributes("img")
+    assert [image["alt"] for image in images] == ["Curve", "Curve"]
+    assert all(b64decode((image["src"] or "").partition("base64,")[2]).decode() == SVG for image in images)
+    assert {tag for tag, _ in outline.tags} == {"div", "figure", "img", "figcaption"}
+    assert chart._repr_html_() == figures_html([chart])
+    assert figures_html([]) == ""

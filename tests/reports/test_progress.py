@@ -270,3 +270,72 @@ def test_a_study_writes_to_standard_error(capsys: pytest.CaptureFixture[str]) ->
     captured = capsys.readouterr()
     assert captured.out == ""
     assert "harbour 0.500" in captured.err
+
+
+# In a notebook.
+
+
+class Handle:
+    """A display of a notebook that records what it shows."""
+
+    def __init__(self, page: str) -> None:
+        self.pages = [page]
+
+    def update(self, page: str) -> None:
+        self.pages.append(page)
+
+
+class Notebook:
+    """Stands for `IPython.display`."""
+
+    def __init__(self) -> None:
+        self.handles: list[Handle] = []
+
+    def HTML(self, page: str) -> str:
+        return page
+
+    def display(self, page: str, *, display_id: bool) -> Handle:
+        assert display_id
+        self.handles.append(Handle(page))
+        return self.handles[-1]
+
+
+@pytest.fixture
+def notebook(monkeypatch: pytest.MonkeyPatch) -> Notebook:
+    shown = Notebook()
+    monkeypatch.setattr(progress_module, "import_module", lambda name: shown)
+    return shown
+
+
+def test_a_training_in_a_notebook_is_one_output_that_changes_in_place(notebook: Notebook) -> None:
+    stream = io.StringIO()
+    with TrainingProgress("<harbour>", 2, console=Console(file=stream, force_jupyter=True)) as progress:
+        for step in range(1, 101):
+            progress.on_step(1, step=step, steps=100, loss=9.0)
+        progress.on_epoch(Figures(1, 1.5, 0.5, True))
+    (handle,) = notebook.handles
+    assert handle.pages[-1].startswith("<pre")
+    assert "&lt;harbour&gt;" in handle.pages[-1]
+    assert "loss 1.500  F1 0.500  best 0.500" in re.sub("<[^>]*>", "", handle.pages[-1])
+    assert len(handle.pages) < 50, "not more often than a reader can follow"
+    assert stream.getvalue() == ""
+
+
+def test_a_study_in_a_notebook_is_one_output_with_the_sites(notebook: Notebook) -> None:
+    with StudyProgress("two wards", ["harbour", "hillside"], 3, console=Console(force_jupyter=True)) as progress:
+        progress.on_start(0)
+        progress.on_scores(1, {"harbour": 0.25, "hillside": 0.5})
+    (handle,) = notebook.handles
+    shown = re.sub("<[^>]*>", "", handle.pages[-1])
+    assert "two wards  round 0/3" in shown
+    assert re.search(r"harbour +0\.250 +0\.250", shown)
+
+
+def test_the_last_state_stays_after_an_error(notebook: Notebook) -> None:
+    with (
+        pytest.raises(Stop),
+        TrainingProgress("harbour", 2, console=Console(force_jupyter=True)) as progress,
+    ):
+        progress.on_step(2, step=3, steps=4, loss=2.0)
+        raise Stop
+    assert "7/8" in re.sub("<[^>]*>", "", notebook.handles[0].pages[-1])

@@ -130,3 +130,17 @@ def test_a_score_and_its_ends() -> None:
 def test_the_ends_alone() -> None:
     assert interval_cell((0.25, 2 / 3)) == Figures("0.250–0.667", {"low": 0.25, "high": 2 / 3})
     assert interval_cell(None) == Figures("", {"low": None, "high": None})
+
+
+def test_records_are_rows_and_totals_with_unrounded_values() -> None:
+    score = Figures("0.123 (0.100–0.200)", {"": 0.1234, "low": 0.1, "high": 0.2})
+    table = Table("t", ("type", "F1", "gold"), (("Drug", score, 1234),), totals=(("micro", 0.5, None),))
+    assert table.records() == [
+        {"type": "Drug", "F1": 0.1234, "F1 low": 0.1, "F1 high": 0.2, "gold": 1234},
+        {"type": "micro", "F1": 0.5, "gold": None},
+    ]
+
+
+def test_a_table_renders_itself_in_a_notebook() -> None:
+    table = Table("t", ("type",), (("<b>",),))
+    assert table._repr_html_() == table.to_html()

@@ -50,19 +50,22 @@ class CorpusCounts(Protocol):
 
 
 def corpus_tables(counts: Mapping[str, CorpusCounts], *, title: str = "Corpus") -> tuple[Table, ...]:
-    """Return a table of each part's counts, and a table by type for entities and for relations, if there are any."""
+    """Return a table of each part's counts, and a table by type for entities and for relations, if there are any.
+
+    Sentences and words are left out if no note comes with them.
+    """
     parts = list(counts.values())
 
     def row(name: str, *cells: Cell) -> Row:
         return (name, *cells)
 
-    rows = [
-        row("documents", *(part.documents for part in parts)),
-        row("sentences", *(part.sentences if part.with_sentences else None for part in parts)),
-        row("words", *(part.words if part.with_words else None for part in parts)),
-        *(row(kind, *(part.total(kind) for part in parts)) for kind in ("entities", "discontinuous", "relations")),
-        row("characters a document", *(round(part.mean_length, 1) for part in parts)),
-    ]
+    rows = [row("documents", *(part.documents for part in parts))]
+    if any(part.with_sentences for part in parts):
+        rows.append(row("sentences", *(part.sentences if part.with_sentences else None for part in parts)))
+    if any(part.with_words for part in parts):
+        rows.append(row("words", *(part.words if part.with_words else None for part in parts)))
+    rows += [row(kind, *(part.total(kind) for part in parts)) for kind in ("entities", "discontinuous", "relations")]
+    rows.append(row("characters per document", *(round(part.mean_length) for part in parts)))
     tables = [Table(title, ("", *counts), tuple(rows))]
     for what, by_part in (("Entities", [p.entities for p in parts]), ("Relations", [p.relations for p in parts])):
         kinds = sorted({kind for by_type in by_part for kind in by_type})

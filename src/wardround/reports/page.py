@@ -16,7 +16,7 @@ from wardround.reports.plots import Plot
 from wardround.reports.tables import Table
 from wardround.text.plain_text import html_text, neutralise
 
-__all__ = ["Chart", "ReportFiles", "Section", "render_page", "write_page", "write_report"]
+__all__ = ["Chart", "ReportFiles", "Section", "figures_html", "render_page", "write_page", "write_report"]
 
 # Even if foreign content got into the page, the browser would neither load nor run it.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
@@ -88,6 +88,13 @@ figure img { display: block; max-width: 100%; height: auto; background: #ffffff;
 """
 
 
+# Styles of charts in a notebook, in the elements themselves.
+_NOTEBOOK_GRID = "display: flex; flex-wrap: wrap; gap: 1em; margin: 1em 0"
+_NOTEBOOK_FIGURE = (
+    "flex: none; margin: 0; width: 440px; max-width: 100%; background: #ffffff; color: #1b1f24; font-size: .9em"
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Chart:
     """An SVG image with a caption and a text alternative."""
@@ -102,6 +109,22 @@ class Chart:
     def from_plot(cls, plot: Plot, name: str, caption: str, *, alt: str = "") -> Chart:
         """Draw a plot."""
         return cls(plot.to_svg(), caption, name, alt, plot)
+
+    def to_html(self) -> str:
+        """Return a `<figure>`; the image is data in it, so that its ids cannot clash and no script in it can run."""
+        data = b64encode(self.svg.encode()).decode()
+        image = f'<img src="data:image/svg+xml;base64,{data}" alt="{html_text(self.alt or self.caption)}">'
+        return f"<figure>{image}<figcaption>{html_text(self.caption)}</figcaption></figure>"
+
+    def _repr_html_(self) -> str:
+        return figures_html([self])
+
+
+def figures_html(charts: Sequence[Chart]) -> str:
+    """Return charts side by side for a notebook, which has no style sheet of ours; each is on white paper."""
+    figures = "".join(chart.to_html() for chart in charts)
+    styled = figures.replace("<figure><img ", f'<figure style="{_NOTEBOOK_FIGURE}"><img style="width: 100%" ')
+    return f'<div style="{_NOTEBOOK_GRID}">{styled}</div>' if charts else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,13 +246,7 @@ def _section_parts(section: Section, number: int) -> Iterator[str]:
         label = html_text(table.title)
         yield f'<div class="scroll" tabindex="0" role="region" aria-label="{label}">{table.to_html()}</div>'
     if section.charts:
-        figures = ""
-        for chart in section.charts:
-            # An image, not inline SVG: its ids cannot clash with those of another chart, and no script in it can run.
-            data = b64encode(chart.svg.encode()).decode()
-            image = f'<img src="data:image/svg+xml;base64,{data}" alt="{html_text(chart.alt or chart.caption)}">'
-            figures += f"<figure>{image}<figcaption>{html_text(chart.caption)}</figcaption></figure>"
-        yield f'<div class="charts">{figures}</div>'
+        yield f'<div class="charts">{"".join(chart.to_html() for chart in section.charts)}</div>'
     if section.listing:
         yield f'<pre class="listing" tabindex="0">{html_text(section.listing)}</pre>'
     yield "</section>"

@@ -1,13 +1,15 @@
-"""Progress in the terminal: a bar for training at one site, a table of sites for a study."""
+"""Progress in a terminal or a notebook: a bar for training at one site, a table of sites for a study."""
 
 from __future__ import annotations
 
+import io
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
-from rich.console import Console, Group
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
@@ -19,6 +21,45 @@ __all__ = ["AbsentSite", "EpochFigures", "RoundFigures", "StudyProgress", "Train
 
 _MOST_SITES = 12  # rows; with more sites those with the lowest scores are shown
 _REFRESH_PER_SECOND = 4
+_NOTEBOOK_WIDTH = 100  # characters
+_PRE = '<pre style="white-space: pre; overflow-x: auto; line-height: 1.3; font-family: monospace">{code}</pre>'
+
+
+class _NotebookView:
+    """Shows progress in the output of a notebook's cell, in place; needs no widgets."""
+
+    def __init__(self, render: Callable[[], RenderableType]) -> None:
+        self._render = render
+        self._handle: Any = None
+        self._shown_at = 0.0
+
+    @property
+    def is_started(self) -> bool:
+        """Return whether it is shown."""
+        return self._handle is not None
+
+    def start(self) -> None:
+        """Show the present state."""
+        notebook = import_module("IPython.display")
+        self._handle = notebook.display(notebook.HTML(self._html()), display_id=True)
+        self._shown_at = time.monotonic()
+
+    def refresh(self, *, now: bool = False) -> None:
+        """Show the present state, but not more often than a reader can follow."""
+        if self._handle is None or not (now or time.monotonic() - self._shown_at >= 1 / _REFRESH_PER_SECOND):
+            return
+        self._handle.update(import_module("IPython.display").HTML(self._html()))
+        self._shown_at = time.monotonic()
+
+    def stop(self) -> None:
+        """Show the last state."""
+        self.refresh(now=True)
+        self._handle = None
+
+    def _html(self) -> str:
+        page = Console(file=io.StringIO(), record=True, width=_NOTEBOOK_WIDTH, force_jupyter=False)
+        page.print(self._render())
+        return page.export_html(inline_styles=True, code_format=_PRE)
 
 
 class EpochFigures(Protocol):
@@ -45,6 +86,7 @@ class TrainingProgress:
     """A progress bar with loss, F1 and time left, on standard error so that results can be piped."""
 
     def __init__(self, name: str, epochs: int, *, console: Console | None = None) -> None:
+        console = console or Console(stderr=True)
         self._bar = Progress(
             TextColumn("{task.description}", markup=False),
             BarColumn(),
@@ -52,24 +94,27 @@ class TrainingProgress:
             TextColumn("{task.fields[figures]}"),
             TimeElapsedColumn(),
             TimeRemainingColumn(),
-            console=console or Console(stderr=True),
+            console=console,
         )
+        self._view = _NotebookView(self._bar.get_renderable) if console.is_jupyter else None
         self._task = self._bar.add_task(name, total=None, figures="")
         self._epochs, self._scores = epochs, dict[str, float]()
 
     def __enter__(self) -> Self:
-        self._bar.start()
+        (self._view or self._bar).start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._bar.stop()
+        (self._view or self._bar).stop()
 
     def on_step(self, epoch: int, *, step: int, steps: int, loss: float) -> None:
         """Advance the bar."""
         done = (epoch - 1) * steps + step
         self._bar.update(self._task, completed=done, total=self._epochs * steps, figures=self._figures(loss))
+        if self._view:
+            self._view.refresh()
 
     def on_epoch(self, record: EpochFigures) -> None:
         """Show the figures of the epoch."""
@@ -77,6 +122,8 @@ class TrainingProgress:
         if record.best:  # after a resumption the best epoch may be earlier than this bar
             self._scores["best"] = record.dev_f1
         self._bar.update(self._task, figures=self._figures(record.loss))
+        if self._view:
+            self._view.refresh()
 
     def _figures(self, loss: float) -> str:
         return "  ".join(f"{name} {value:.3f}" for name, value in {"loss": loss, **self._scores}.items())
@@ -137,10 +184,16 @@ class StudyProgress:
         self._first, self._number, self._loss = 0, 0, float("nan")
         self._up = self._down = 0
         self._started = time.monotonic()
-        self._live = Live(console=self._console, refresh_per_second=_REFRESH_PER_SECOND, get_renderable=self._render)
+        self._live: Live | _NotebookView
+        if self._console.is_jupyter:
+            self._live = _NotebookView(self._render)
+        else:
+            self._live = Live(
+                console=self._console, refresh_per_second=_REFRESH_PER_SECOND, get_renderable=self._render
+            )
 
     def __enter__(self) -> Self:
-        if self._console.is_terminal:
+        if self._console.is_terminal or self._console.is_jupyter:
             self._live.start()
         return self
 
@@ -162,12 +215,16 @@ class StudyProgress:
         self._number, self._loss = record.number, record.loss
         self._up, self._down = self._up + record.traffic.up, self._down + record.traffic.down
         self._absent = {absent.site: absent.code for absent in record.absent}
+        if isinstance(self._live, _NotebookView):
+            self._live.refresh()
 
     def on_scores(self, number: int, f1: Mapping[str, float]) -> None:
         """Show the scores of the sites."""
         for site, score in f1.items():
             self._scores.setdefault(site, []).append(score)
-        if not self._console.is_terminal:
+        if isinstance(self._live, _NotebookView):
+            self._live.refresh()
+        elif not self._console.is_terminal:
             scores = "  ".join(f"{site} {score:.3f}" for site, score in list(f1.items())[:_MOST_SITES])
             line = f"{self._name}  {self._figures()}  F1 {scores}"
             self._console.print(line, highlight=False, markup=False, soft_wrap=True)

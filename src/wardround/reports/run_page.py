@@ -17,7 +17,7 @@ from wardround.reports.tables import Cell, Figures, Row, Table
 from wardround.reports.training_page import errors_section
 from wardround.text.plain_text import size_text
 
-__all__ = ["privacy_section", "run_sections", "write_run_page"]
+__all__ = ["privacy_section", "run_sections", "scores_section", "write_run_page"]
 
 _MOST_SECTIONS = 40  # sites with a section each; with more, each has only a row
 _MOST_BARS = 7  # sites in the chart by type
@@ -36,7 +36,7 @@ def run_sections(record: RunRecord) -> list[Section]:
     history = record.history
     sections = [_overview(record)]
     if record.sites:
-        sections += [_scores(record), *_site_sections(record)]
+        sections += [scores_section(record), *_site_sections(record)]
     if record.errors is not None:
         sections.append(errors_section(record.errors))
     sections.append(rounds_section(history, record.mode))
@@ -64,7 +64,8 @@ def _overview(record: RunRecord) -> Section:
     return Section("Overview", text, tables=(Table("The run", ("item", "value"), tuple(facts)), *record.more))
 
 
-def _scores(record: RunRecord) -> Section:
+def scores_section(record: RunRecord) -> Section:
+    """Return the section with the scores of all sites."""
     if len(record.sites) > _MOST_SECTIONS:
         return Section("Scores", tables=study_tables(record.sites))
     mode = record.mode

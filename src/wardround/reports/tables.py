@@ -147,6 +147,9 @@ class Table:
             parts.append(f'<p class="note">{_html(self.note)}</p>')
         return "".join(parts)
 
+    def _repr_html_(self) -> str:
+        return self.to_html()
+
     def _sides(self) -> list[_Side]:
         """Return the alignment of each column: numbers right, others left."""
         cells = zip(*self.rows, *self.totals, strict=True) if self.rows or self.totals else [()] * len(self.columns)
