@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.2.0.dev0"
 
 __all__ = [
+    "CheckResult",
+    "Comparison",
     "Corpus",
     "CorpusError",
     "Cost",
@@ -34,7 +36,9 @@ __all__ = [
     "WardroundError",
     "__version__",
     "check",
+    "compare",
     "evaluate",
+    "hospitals",
     "load",
     "read",
     "redact",
@@ -47,7 +51,8 @@ __all__ = [
 
 # The module of each public name, below `wardround`.
 _MODULES = {
-    "api.corpus": ("Corpus", "check", "read", "split", "write"),
+    "api.comparison": ("Comparison", "compare"),
+    "api.corpus": ("CheckResult", "Corpus", "check", "hospitals", "read", "split", "write"),
     "api.local_study": ("Cost", "Study", "StudyResult", "run"),
     "api.one_site": ("Evaluation", "TrainingResult", "evaluate", "train", "transfer"),
     "api.redacted_notes": ("redact",),
@@ -66,7 +71,8 @@ _MODULES = {
 _HOME = {name: module for module, names in _MODULES.items() for name in names}
 
 if TYPE_CHECKING:
-    from wardround.api.corpus import Corpus, check, read, split, write
+    from wardround.api.comparison import Comparison, compare
+    from wardround.api.corpus import CheckResult, Corpus, check, hospitals, read, split, write
     from wardround.api.local_study import Cost, Study, StudyResult, run
     from wardround.api.one_site import Evaluation, TrainingResult, evaluate, train, transfer
     from wardround.api.redacted_notes import redact

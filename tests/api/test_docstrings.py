@@ -2,11 +2,9 @@ from __future__ import annotations
 
 import doctest
 import inspect
-import shutil
 from pathlib import Path
 
 import pytest
-from tests.api.workspace import make_workspace
 
 import wardround
 
@@ -14,17 +12,8 @@ import wardround
 NAMES = [name for name in wardround.__all__ if not name.endswith("Error") and name != "__version__"]
 
 
-@pytest.fixture(scope="module")
-def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_workspace(tmp_path_factory.mktemp("workspace"))
-
-
 @pytest.mark.parametrize("name", NAMES)
-def test_the_examples_of_a_public_name_run(
-    name: str, workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    shutil.copytree(workspace, tmp_path / "workspace")
-    monkeypatch.chdir(tmp_path / "workspace")
+def test_the_examples_of_a_public_name_run(name: str, here: Path) -> None:
     public = getattr(wardround, name)
     found = [test for test in doctest.DocTestFinder(recurse=True).find(public, name, globs={}) if test.examples]
     assert found, f"{name} has no example"

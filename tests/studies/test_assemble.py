@@ -22,6 +22,7 @@ from wardround.secure_aggregation.predictions import PlainPredictions
 from wardround.studies.aggregation_setup import payload_of, server_of
 from wardround.studies.assemble import (
     TaskChoice,
+    check_network,
     common_task,
     coordinator_of,
     default_training,
@@ -438,3 +439,17 @@ def test_a_network_that_ends_in_a_crf_is_not_distilled(algorithm: str) -> None:
         StudyError, match=rf"^\[model\] ends in a CRF; {algorithm} distils each word's tag on its own: "
     ):
         coordinator_of(study, task, public_set(study, task))
+
+
+# The network of a study, before it is built.
+
+
+def test_options_of_the_network_are_checked_without_building_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wardround.studies.assemble.build_model", None)
+    check_network(of_algorithm("fedner"))
+    for model, message in (
+        ({"lsmt": 3}, "'lsmt' is not an option of .* – did you mean 'lstm'"),
+        ({"preset": "fednre"}, "no preset is called 'fednre' – did you mean 'fedner'"),
+    ):
+        with pytest.raises(StudyError, match=rf"^\[model\] {message}"):
+            check_network(of_algorithm("fedner", model=model))

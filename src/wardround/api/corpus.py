@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import overload
@@ -15,14 +16,28 @@ from wardround.corpora.corpus_format import CorpusFormat
 from wardround.corpora.formats import open_format, writable_format
 from wardround.corpora.splits import MANIFEST, Manifest, find_splits, split_documents, verify
 from wardround.corpora.stats import Counts, count
+from wardround.corpora.synthetic import clinical_hospitals, phi_hospitals
 from wardround.errors import CorpusError, SplitError, UsageError
 from wardround.reports.corpus_tables import corpus_tables
 from wardround.reports.tables import Table
 from wardround.settings import as_text
 from wardround.text.document import Document
 from wardround.text.marked_html import document_html
+from wardround.text.plain_text import html_text
 
-__all__ = ["Corpus", "CorpusSource", "FormatOptions", "check", "corpus_of", "format_of", "read", "split", "write"]
+__all__ = [
+    "CheckResult",
+    "Corpus",
+    "CorpusSource",
+    "FormatOptions",
+    "check",
+    "corpus_of",
+    "format_of",
+    "hospitals",
+    "read",
+    "split",
+    "write",
+]
 
 FormatOption = str | int | float | bool
 FormatOptions = Mapping[str, FormatOption]
@@ -45,7 +60,10 @@ class Corpus(Sequence[Document]):
         unknown = sorted(self.parts.keys() - {"train", "dev", "test", WHOLE})
         if unknown:
             raise UsageError(f"{unknown[0]!r} is not a part of a corpus; there are train, dev, test, or {WHOLE} alone")
-        object.__setattr__(self, "parts", {name: tuple(found) for name, found in self.parts.items()})
+        if WHOLE in self.parts and len(self.parts) > 1:
+            raise UsageError(f"a corpus has either parts called train, dev and test, or all its notes under {WHOLE!r}")
+        parts = {name: _documents(found) for name, found in self.parts.items()}
+        object.__setattr__(self, "parts", parts)
 
     @property
     def is_split(self) -> bool:
@@ -77,18 +95,31 @@ class Corpus(Sequence[Document]):
         """Return the counts of each part."""
         return {name: count(documents) for name, documents in self.parts.items()}
 
+    def first(self, count: int) -> Corpus:
+        """Return the first `count` notes of each part: a small corpus for a first try.
+
+        >>> from wardround import Corpus, Document
+        >>> Corpus({"train": [Document("1", "Aspirin."), Document("2", "No fever.")]}).first(1)
+        Corpus(train 1)
+        """
+        return Corpus({name: documents[: max(0, count)] for name, documents in self.parts.items()})
+
+    @cached_property
+    def _all(self) -> tuple[Document, ...]:
+        return tuple(chain.from_iterable(self.parts.values()))
+
     def __len__(self) -> int:
         return sum(map(len, self.parts.values()))
 
     def __iter__(self) -> Iterator[Document]:
-        return chain.from_iterable(self.parts.values())
+        return iter(self._all)
 
     @overload
     def __getitem__(self, place: int) -> Document: ...
     @overload
     def __getitem__(self, place: slice) -> tuple[Document, ...]: ...
     def __getitem__(self, place: int | slice) -> Document | tuple[Document, ...]:
-        return tuple(self)[place]
+        return self._all[place]
 
     def __repr__(self) -> str:
         sizes = ", ".join(f"{name} {len(documents):,}" for name, documents in self.parts.items())
@@ -101,6 +132,37 @@ class Corpus(Sequence[Document]):
     def _repr_html_(self) -> str:
         shown = "".join(document_html(document) for document in self[:_SHOWN])
         return self.tables()[0].to_html() + shown
+
+
+@dataclass(frozen=True, repr=False)
+class CheckResult(CheckReport):
+    """The problems of a corpus in order of appearance, and the counts of each part.
+
+    >>> import wardround
+    >>> wardround.check("notes", "brat")
+    CheckResult(0 errors, 0 warnings in 82 notes)
+    """
+
+    def tables(self) -> tuple[Table, ...]:
+        """Return the problems, if there are any, and the counts."""
+        rows = tuple(
+            (
+                problem.severity.value,
+                "" if problem.path is None else problem.path.name,
+                problem.line,
+                problem.message,
+            )
+            for problem in self.problems
+        )
+        problems = Table("Problems", ("severity", "file", "line", "problem"), rows)
+        return (*([problems] if rows else []), *corpus_tables(self.counts))
+
+    def __repr__(self) -> str:
+        notes = sum(counts.documents for counts in self.counts.values())
+        return f"CheckResult({self.errors:,} errors, {self.warnings:,} warnings in {notes:,} notes)"
+
+    def _repr_html_(self) -> str:
+        return f"<p>{html_text(repr(self))}</p>{self.tables()[0].to_html()}"
 
 
 CorpusSource = str | Path | Corpus | Iterable[Document]
@@ -150,6 +212,8 @@ def write(documents: Iterable[Document], path: str | Path, format: str = "jsonl"
     """
     place, writer = Path(path), writable_format(format_of(format, options))
     refuse_existing(place)
+    if isinstance(documents, str | Document):
+        raise UsageError("notes are a sequence of documents: put a single one in a list")
     if isinstance(documents, Corpus) and documents.is_split:
         for name, part in documents.parts.items():
             writer.write(part, place / (name + writer.ending))
@@ -160,7 +224,7 @@ def write(documents: Iterable[Document], path: str | Path, format: str = "jsonl"
 
 def check(
     path: str | Path, format: str, *, types: Collection[str] | None = None, **options: FormatOption
-) -> CheckReport:
+) -> CheckResult:
     """Report every problem in a corpus: what cannot be read, overlaps, leaks between parts, types not in `types`.
 
     >>> import wardround
@@ -169,7 +233,8 @@ def check(
     >>> report.errors, report.warnings, report.problems[0].message
     (0, 1, "document '2': has the same text as document '1'")
     """
-    return check_corpus(Path(path), format_of(format, options), types=types)
+    found = check_corpus(Path(path), format_of(format, options), types=types)
+    return CheckResult(found.problems, found.counts)
 
 
 def split(documents: Corpus | Iterable[Document], *, dev: float = 0.1, test: float = 0.1, seed: int = 0) -> Corpus:
@@ -194,6 +259,24 @@ def split(documents: Corpus | Iterable[Document], *, dev: float = 0.1, test: flo
     return Corpus(split_documents(documents, {name: part for name, part in fractions.items() if part}, seed))
 
 
+def hospitals(*, seed: int = 0, identifying: bool = False) -> dict[str, Corpus]:
+    """Return the built-in hospitals by name: synthetic notes about people who do not exist, split into parts.
+
+    Each hospital writes in its own style, and each annotates its own types. A study uses them by name:
+    `sites={"harbour": {"built_in": "harbour", "types": ["Drug"]}}`.
+
+    Args:
+        seed: the same seed gives the same notes; a study uses the notes of its own seed.
+        identifying: return instead two hospitals whose notes are annotated with what identifies people.
+
+    >>> import wardround
+    >>> {name: corpus.types for name, corpus in wardround.hospitals().items()}["harbour"]
+    ('Disease', 'Dosage', 'Drug')
+    """
+    found = phi_hospitals(seed) if identifying else clinical_hospitals(seed)
+    return {site.name: Corpus({"train": site.train, "dev": site.dev, "test": site.test}) for site in found}
+
+
 def corpus_of(source: CorpusSource, format: str, options: FormatOptions | None = None) -> Corpus:
     """Return a corpus from a path with a format, or from documents in memory."""
     if isinstance(source, Corpus):
@@ -202,9 +285,19 @@ def corpus_of(source: CorpusSource, format: str, options: FormatOptions | None =
         if not format:
             raise UsageError(f'{Path(source).name} needs a format: for example format="brat"')
         return read_corpus(Path(source), format_of(format, options or {}))
-    return Corpus({WHOLE: tuple(source)})
+    return Corpus({WHOLE: _documents(source)})
 
 
 def format_of(name: str, options: FormatOptions) -> CorpusFormat:
     """Return the format of this name with options of any plain type."""
     return open_format(name, {key: as_text(value) for key, value in options.items()})
+
+
+def _documents(notes: Iterable[Document]) -> tuple[Document, ...]:
+    if isinstance(notes, str | Document) or not isinstance(notes, Iterable):
+        raise UsageError("notes are a sequence of documents: put a single one in a list")
+    found = tuple(notes)
+    for note in found:
+        if not isinstance(note, Document):
+            raise UsageError(f"notes are documents, not {type(note).__name__}: wardround.Document(id, text, entities)")
+    return found

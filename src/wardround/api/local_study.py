@@ -5,18 +5,23 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from wardround.api.results import Result, Scores, mode_scores
+import torch
+
+from wardround.api.quiet import warnings_if
+from wardround.api.results import Result, Scores, mode_scores, run_charts
 from wardround.api.trained_model import Model, load
-from wardround.errors import StudyError
+from wardround.errors import StudyError, UsageError
 from wardround.federation.coordinator import Round
 from wardround.federation.federation import SiteId
+from wardround.reports.page import Chart
 from wardround.reports.progress import StudyProgress
 from wardround.reports.score_tables import study_tables
 from wardround.reports.tables import Table
+from wardround.studies.assemble import check_network
 from wardround.studies.one_machine import run_on_one_machine
 from wardround.studies.run_folder import RunFolder
 from wardround.studies.run_reading import write_own_report
@@ -79,6 +84,8 @@ class Study:
             description: a sentence for the owners of the sites.
             folder: the folder that paths are relative to.
         """
+        if not isinstance(sites, Mapping) or not all(isinstance(site, Mapping) for site in sites.values()):
+            raise StudyError('sites are settings by name: {"north": {"data": "north", "format": "brat"}, ...}')
         table: dict[str, Any] = {
             "study": {"name": name, "seed": seed, "description": description},
             "task": _named(task, "kind"),
@@ -95,6 +102,7 @@ class Study:
         }
         table |= {section: _plain(settings) for section, settings in optional.items() if settings is not None}
         self.settings: StudySettings = study_from(table, folder=Path(folder))
+        check_network(self.settings)
 
     @classmethod
     def from_file(cls, path: str | Path) -> Study:
@@ -133,6 +141,20 @@ class Study:
     def rounds(self) -> int:
         """Return the number of rounds."""
         return self.settings.algorithm.config.rounds
+
+    @property
+    def seed(self) -> int:
+        """Return the seed."""
+        return self.settings.study.seed
+
+    def with_seed(self, seed: int) -> Study:
+        """Return the same study with another seed; the notes of built-in hospitals change with it.
+
+        >>> import wardround
+        >>> wardround.Study.from_file("study.toml").with_seed(7).seed
+        7
+        """
+        return Study._of(replace(self.settings, study=replace(self.settings.study, seed=seed)))
 
     def to_toml(self) -> str:
         """Return the study file with every default written out."""
@@ -219,6 +241,11 @@ class StudyResult(Result):
         """Return the scores of all sites."""
         return study_tables(self.outcome.sites)
 
+    @property
+    def charts(self) -> tuple[Chart, ...]:
+        """Return the scores by site and by type, and the development scores and the loss by round."""
+        return run_charts(self.folder)
+
     def report(self) -> Path:
         """Return the path of the HTML report."""
         return RunFolder(self.folder).report
@@ -262,6 +289,7 @@ def run(
     out: str | Path,
     device: str = "auto",
     workers: int = 0,
+    threads: int = 1,
     ledgers: bool = False,
     track: Sequence[str] = (),
     progress: bool = True,
@@ -275,9 +303,10 @@ def run(
         out: the run folder; an interrupted run resumes there when the same call is repeated.
         device: auto, cpu, cuda or cuda:N.
         workers: worker processes that share the sites; 0 uses this process only.
+        threads: threads of each process; small networks lose much time with more on a busy machine.
         ledgers: whether each site writes its ledger, as in a networked study.
         track: trackers that receive the scores: tensorboard, mlflow.
-        progress: whether progress is shown.
+        progress: whether progress and warnings are shown.
         on_round: called with the figures of each finished round.
         on_scores: called with the round and the F1 of each site whenever the sites are scored.
 
@@ -292,10 +321,21 @@ def run(
     shown = StudyProgress(described.name, list(described.sites), described.rounds) if progress else None
     display: AbstractContextManager[Any] = shown or nullcontext()
     watcher = _Watcher(shown, on_round, on_scores)
-    with display, tracked(settings, folder, tuple(track), say=watcher.on_event if shown else warnings.warn):
-        outcome = run_on_one_machine(
-            settings, folder, device=pick_device(device), watcher=watcher, workers=workers, ledgers=ledgers
-        )
+    if threads < 1:
+        raise UsageError(f"threads is {threads}; it must be above zero")
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        with (
+            warnings_if(progress),
+            display,
+            tracked(settings, folder, tuple(track), say=watcher.on_event if shown else warnings.warn),
+        ):
+            outcome = run_on_one_machine(
+                settings, folder, device=pick_device(device), watcher=watcher, workers=workers, ledgers=ledgers
+            )
+    finally:
+        torch.set_num_threads(before)
     write_own_report(folder)
     return StudyResult(described, folder.path, outcome)
 

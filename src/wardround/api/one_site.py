@@ -11,14 +11,16 @@ from pathlib import Path
 from typing import Any
 
 from wardround.api.corpus import CorpusSource, FormatOptions, corpus_of
-from wardround.api.results import Result, Scores, mode_scores
+from wardround.api.quiet import warnings_if
+from wardround.api.results import Result, Scores, mode_scores, run_charts
 from wardround.api.trained_model import Model, load, model_folder
 from wardround.corpora.type_names import checked_tag_set, in_tag_set
 from wardround.errors import CorpusWarning, UsageError
 from wardround.models.families import ModelChoice
 from wardround.models.family_table import chosen_family
 from wardround.models.transfer import load_source
-from wardround.reports.page import Section, write_page
+from wardround.reports.page import Chart, Section, write_page
+from wardround.reports.plots import Labels, bar_chart
 from wardround.reports.progress import TrainingProgress
 from wardround.reports.score_tables import confusion_table, leakage_tables, main_note, muc_table, score_tables
 from wardround.reports.tables import Table
@@ -59,6 +61,7 @@ class TrainingResult(Result):
     outcome: Outcome = field(repr=False)
     title: str
     transferred: tuple[Table, ...] = field(default=(), repr=False)  # for a transfer: what happened to each layer
+    warnings: tuple[str, ...] = ()  # about the notes
 
     @cached_property
     def model(self) -> Model:
@@ -83,6 +86,11 @@ class TrainingResult(Result):
         note = main_note(mode, interval, score.documents)
         found = score_tables(score.counts, title=f"{self.title}, {self.scored_on}", note=note)
         return found if score.leakage is None else (*found, *leakage_tables(score.leakage))
+
+    @property
+    def charts(self) -> tuple[Chart, ...]:
+        """Return the scores by type, and the development scores and the loss by epoch."""
+        return run_charts(self.folder)
 
     def report(self) -> Path:
         """Return the path of the HTML report."""
@@ -123,9 +131,19 @@ class Evaluation(Result):
         entities = self.score.entities
         return () if entities is None else (muc_table(entities.muc), confusion_table(entities.confusion))
 
+    @property
+    def charts(self) -> tuple[Chart, ...]:
+        """Return the scores by type with their intervals."""
+        if not self.score.documents or len(self.score.main) < 2:
+            return ()
+        mode = next(iter(self.score.counts))
+        labels = Labels("F1 by type", "", f"{mode} F1")
+        caption = "Error bars are 95% bootstrap intervals over notes."
+        return (Chart.from_plot(bar_chart({mode: self.score.type_intervals()}, labels), "f1-by-type", caption),)
+
     def report(self, path: str | Path) -> Path:
-        """Write the tables as an HTML page and return its path."""
-        sections = [Section("Scores", tables=self.tables)]
+        """Write tables and charts as an HTML page and return its path."""
+        sections = [Section("Scores", tables=self.tables, charts=self.charts)]
         if self.details:
             sections.append(Section("Errors", tables=self.details))
         write_page(Path(path), self.title, sections)
@@ -177,36 +195,37 @@ def train(
         seed: the same seed gives the same model on the same machine.
         device: auto, cpu, cuda or cuda:N.
         track: trackers that receive the scores: tensorboard, mlflow.
-        progress: whether a progress bar is shown.
+        progress: whether a progress bar and warnings are shown; warnings about the notes are also in the result.
 
     >>> import wardround
     >>> result = wardround.train("notes", format="brat", out="first", training={"epochs": 1}, progress=False)
     >>> result.model.types
     ('ADE', 'Drug')
     """
-    choice = ModelChoice(
-        preset or ModelChoice.preset,
-        encoder,
-        None if vectors is None else Path(vectors),
-        _as_settings(model),
-        bart,
-        family,
-    )
-    config = default_training(choice, _as_settings(training), task=task, seed=seed)
-    site = _site(data, format, format_options)
-    notes = site.data.in_tag_set(checked_tag_set(tag_set))
-    bound = task_at_one_site(
-        TaskChoice(task, types, directed=directed, negatives=negatives), choice, notes.train, seed=seed
-    )
-    bound.model.to(pick_device(device))
-    title = f"{Path(chosen_family(choice, task)[1].name).name} on {_name_of(data)}"
-    folder = RunFolder(Path(out))
-    tracking = tracked_training(title, folder, asdict(config), trackers=tuple(track), say=warnings.warn)
-    with _progress(folder, config, progress) as listener, tracking:
-        outcome = train_at_one_site(bound, notes, config, folder=folder, listener=listener)
-    result = TrainingResult(folder.path, outcome, title)
-    _write_report(result, {**bound.model.settings(), **asdict(config)})
-    return result
+    with warnings_if(progress):
+        choice = ModelChoice(
+            preset or ModelChoice.preset,
+            encoder,
+            None if vectors is None else Path(vectors),
+            _as_settings(model),
+            bart,
+            family,
+        )
+        config = default_training(choice, _as_settings(training), task=task, seed=seed)
+        site = _site(data, format, format_options)
+        notes = site.data.in_tag_set(checked_tag_set(tag_set))
+        bound = task_at_one_site(
+            TaskChoice(task, types, directed=directed, negatives=negatives), choice, notes.train, seed=seed
+        )
+        bound.model.to(pick_device(device))
+        title = f"{Path(chosen_family(choice, task)[1].name).name} on {_name_of(data)}"
+        folder = RunFolder(Path(out))
+        tracking = tracked_training(title, folder, asdict(config), trackers=tuple(track), say=warnings.warn)
+        with _progress(folder, config, progress) as listener, tracking:
+            outcome = train_at_one_site(bound, notes, config, folder=folder, listener=listener)
+        result = TrainingResult(folder.path, outcome, title, warnings=site.warnings)
+        _write_report(result, {**bound.model.settings(), **asdict(config)})
+        return result
 
 
 def transfer(
@@ -246,29 +265,32 @@ def transfer(
         fraction: share of the training notes to train on.
         model: options of the network.
         training: options of the training.
-        progress: whether a progress bar is shown.
+        progress: whether a progress bar and warnings are shown; warnings about the notes are also in the result.
 
     >>> import wardround
     >>> result = wardround.transfer("model", "notes", format="brat", out="t", training={"epochs": 1}, progress=False)
     >>> "what happened" in result.transferred[0].columns
     True
     """
-    settings = TransferSettings(up_to, past_gaps, tuple(freeze), freeze_up_to)
-    choice = ModelChoice(preset, encoder, None if vectors is None else Path(vectors), _as_settings(model))
-    start, site = load_source(Path(source)), _site(data, format, format_options)
-    target = target_network(start, choice, chosen_types(site.data.train, types), seed=seed)
-    config = training_of(target, _as_settings(training), seed=seed)
-    notes = part_of(site.data, fraction, seed=seed)
-    beginning = begin(start, target, settings)
-    path = Path(source).resolve()
-    name = path.parent.name if path.name == "model" else path.name  # of the run: all model folders have one name
-    layers = transfer_table(beginning, f"{name} up to {beginning.report.up_to}")
-    folder, task = RunFolder(Path(out)), task_of(target.to(pick_device(device)))
-    with _progress(folder, config, progress) as listener:
-        outcome = train_at_one_site(task, notes, config, folder=folder, listener=listener, notes=beginning.notes())
-    result = TrainingResult(folder.path, outcome, f"{name} transferred to {_name_of(data)}", (layers,))
-    _write_report(result, {**target.settings(), **asdict(config), "fraction": fraction})
-    return result
+    with warnings_if(progress):
+        settings = TransferSettings(up_to, past_gaps, tuple(freeze), freeze_up_to)
+        choice = ModelChoice(preset, encoder, None if vectors is None else Path(vectors), _as_settings(model))
+        start, site = load_source(Path(source)), _site(data, format, format_options)
+        target = target_network(start, choice, chosen_types(site.data.train, types), seed=seed)
+        config = training_of(target, _as_settings(training), seed=seed)
+        notes = part_of(site.data, fraction, seed=seed)
+        beginning = begin(start, target, settings)
+        path = Path(source).resolve()
+        name = path.parent.name if path.name == "model" else path.name  # of the run: all model folders have one name
+        layers = transfer_table(beginning, f"{name} up to {beginning.report.up_to}")
+        folder, task = RunFolder(Path(out)), task_of(target.to(pick_device(device)))
+        with _progress(folder, config, progress) as listener:
+            outcome = train_at_one_site(task, notes, config, folder=folder, listener=listener, notes=beginning.notes())
+        result = TrainingResult(
+            folder.path, outcome, f"{name} transferred to {_name_of(data)}", (layers,), site.warnings
+        )
+        _write_report(result, {**target.settings(), **asdict(config), "fraction": fraction})
+        return result
 
 
 def evaluate(

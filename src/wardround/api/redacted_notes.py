@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import cast, overload
 
-from wardround.api.trained_model import Model, load
+from wardround.api.trained_model import Model, as_document, load
 from wardround.corpora.corpus_format import check_choice
 from wardround.errors import UsageError
 from wardround.redaction.patterns import Language
@@ -69,7 +69,8 @@ def redact(
         patient: which notes are of one patient, whose dates are shifted alike: note, folder, or the name of an
             attribute.
         ids: keep the ids of notes, or hash them.
-        seed_file: a file with the site's key of surrogates and hashed ids; without it a random key is used.
+        seed_file: a file with the site's key of surrogates and hashed ids, created if it is missing; without it a
+            random key is used.
 
     >>> import wardround
     >>> wardround.redact("Seen on 12/03/2024, call 555-867-5309.").text
@@ -84,8 +85,6 @@ def redact(
     key = settings.key(None if seed_file is None else Path(seed_file))
     redaction = settings.redaction(None if loaded is None else loaded.task, key)
     several = [notes] if isinstance(notes, str | Document) else notes
-    documents = (
-        Document(str(number), note) if isinstance(note, str) else note for number, note in enumerate(several, start=1)
-    )
+    documents = (as_document(note, number) for number, note in enumerate(several, start=1))
     redacted = (note.document for note in redaction.notes(documents))
     return next(redacted) if isinstance(notes, str | Document) else redacted

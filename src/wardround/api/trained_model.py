@@ -19,7 +19,7 @@ from wardround.tasks.task import Task
 from wardround.tasks.task_table import task_of
 from wardround.text.document import Document
 
-__all__ = ["Model", "load", "model_folder"]
+__all__ = ["Model", "as_document", "load", "model_folder"]
 
 _HUB_FILES = ("*.json", "*.txt", "*.model", "*.safetensors")
 
@@ -37,7 +37,8 @@ class Model:
     def __init__(self, task: Task, card: Mapping[str, Any] | None = None) -> None:
         """Wrap a task with its model; `card` is what the saved model's folder says about it."""
         self.task, self.card = task, dict(card or {})
-        noted = self.card.get("notes", {}).get("calibration", {})
+        notes = self.card.get("notes")
+        noted = notes.get("calibration") if isinstance(notes, Mapping) else None
         noted = noted if isinstance(noted, Mapping) else {}
         self._calibrations = {
             kind: calibration for kind, values in noted.items() if (calibration := Calibration.from_values(values))
@@ -74,9 +75,12 @@ class Model:
         """
         if batch_size < 1:
             raise UsageError(f"batch_size is {batch_size}; it must be above zero")
-        documents = (
-            Document(str(number), text) if isinstance(text, str) else text for number, text in enumerate(texts, start=1)
-        )
+        if isinstance(texts, str | Document):
+            raise UsageError("pipe reads several texts: pass a list, or call the model with the one text")
+        return self._piped(texts, batch_size)
+
+    def _piped(self, texts: Iterable[str | Document], batch_size: int) -> Iterator[Document]:
+        documents = (as_document(text, number) for number, text in enumerate(texts, start=1))
         while batch := list(islice(documents, batch_size)):
             for document in self.task.predict(batch, scored=True):
                 yield self._calibrated(document)
@@ -87,7 +91,9 @@ class Model:
         return self
 
     def save(self, folder: str | Path) -> Path:
-        """Write the model to a new folder, with a README that serves as a model card on a model hub.
+        """Write the model to a folder, with a README that serves as a model card on a model hub.
+
+        A model that is there already is replaced; a folder with other files is refused.
 
         >>> import wardround
         >>> folder = wardround.load("model").save("copy")
@@ -95,7 +101,7 @@ class Model:
         ['README.md', 'model.safetensors', 'wardround.json']
         """
         path = Path(folder)
-        save_model(self.task.model, path, notes=self.card.get("notes", {}))
+        save_model(self.task.model, path, notes=self.card.get("notes"))
         (path / "README.md").write_text(model_readme(model_card(path), name=path.name), encoding="utf-8")
         return path
 
@@ -117,6 +123,15 @@ class Model:
 
     def _repr_html_(self) -> str:
         return model_table(self.card, name=repr(self)).to_html() if self.card else repr(self)
+
+
+def as_document(note: str | Document, number: int) -> Document:
+    """Return a text as a document whose id is its number; a document stays as it is."""
+    if isinstance(note, Document):
+        return note
+    if not isinstance(note, str):
+        raise UsageError(f"a note is a text or a wardround.Document, not {type(note).__name__}")
+    return Document(str(number), note)
 
 
 def load(source: str | Path, *, device: str = "auto") -> Model:

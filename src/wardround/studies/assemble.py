@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from torch import Tensor
 
 from wardround.algorithms.algorithm import ServerInputs, SharedLayers
-from wardround.errors import StudyError, UsageError
+from wardround.errors import ModelError, StudyError, UsageError
 from wardround.federation.coordinator import Coordinator
 from wardround.federation.message import Array
 from wardround.federation.site_runtime import PublicSet
@@ -30,6 +30,7 @@ from wardround.training.training_config import TrainingConfig
 __all__ = [
     "TaskChoice",
     "arrays_of",
+    "check_network",
     "check_start",
     "chosen_types",
     "common_model",
@@ -151,11 +152,7 @@ def arrays_of(parameters: Mapping[str, Tensor]) -> dict[str, Array]:
 def model_of(study: Study, types: TagSet, *, scheme: str, encoder: str = "") -> LayeredModel:
     """Build a site's network: with its own types, or with those of all sites if they share the output layers."""
     section, task = study.model, TASKS[study.task.kind]
-    options = {name: as_text(value) for name, value in section.options.items()}
-    options |= {"scheme": scheme} if scheme else {}
-    choice = ModelChoice(
-        section.preset, encoder or section.encoder, section.vectors, options, section.bart, section.family or ""
-    )
+    choice = _model_choice(study, scheme=scheme, encoder=encoder)
     relations = study.task.relation_set if task.finds_relations else None
 
     def build(types: TagSet) -> LayeredModel:
@@ -179,6 +176,26 @@ def model_of(study: Study, types: TagSet, *, scheme: str, encoder: str = "") -> 
             )
     study.algorithm.kind.prepare_model(study.algorithm.config, model, tuple(study.sites))
     return model
+
+
+def _model_choice(study: Study, *, scheme: str = "", encoder: str = "") -> ModelChoice:
+    section = study.model
+    options = {name: as_text(value) for name, value in section.options.items()}
+    options |= {"scheme": scheme} if scheme else {}
+    return ModelChoice(
+        section.preset, encoder or section.encoder, section.vectors, options, section.bart, section.family or ""
+    )
+
+
+def check_network(study: Study) -> None:
+    """Raise a StudyError if the study names no network that serves its task, or a wrong option of it; build nothing."""
+    if any(site.encoder for site in study.sites.values()):
+        return  # sites have networks of their own; their options are checked when they are built
+    try:
+        family, choice = chosen_family(_model_choice(study), study.task.kind)
+        family.configure(choice)
+    except (ModelError, UsageError) as error:
+        raise StudyError(f"[model] {error}") from None
 
 
 def task_on(study: Study, model: LayeredModel, types: TagSet | None = None, *, scored: TagSet | None = None) -> Task:
