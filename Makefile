@@ -12,10 +12,10 @@ demo: env ## train and score on the built-in hospitals
 	$(BIN)/wardround demo --out runs/demo
 
 test: env ## the whole suite
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 test-fast: env ## all tests except the slow ones
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow"
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow"
 
 test-lowest: ## a part of the suite with the lowest versions that pyproject.toml allows, in .lowest/
 	$(PYTHON) scripts/lowest_versions.py
