@@ -8,9 +8,9 @@ from typing import Annotated
 
 import torch
 import typer
-from rich.console import Console
 
 from wardround.cli.options import Device, OutFolder
+from wardround.cli.printing import Json, printed, progress_console
 from wardround.reports.progress import StudyProgress
 from wardround.reports.sites_page import sites_table
 from wardround.studies.demo import demo_studies, run_demo
@@ -26,16 +26,20 @@ def command(
     out: OutFolder = Path("runs/demo"),
     seed: Annotated[int, typer.Option(help="The same seed gives the same result on the same machine.")] = 0,
     device: Device = "auto",
+    json: Json = False,
 ) -> None:
     """Train at each built-in hospital alone, together by FedNER, and pooled; print scores, models and a report."""
 
     def progress_of(study: Study) -> StudyProgress:
-        return StudyProgress(study.study.name, list(study.sites), study.algorithm.config.rounds)
+        rounds = study.algorithm.config.rounds
+        return StudyProgress(study.study.name, list(study.sites), rounds, console=progress_console())
 
     torch.set_num_threads(1)  # small layers gain little from a second thread and lose much on a busy machine
     workers = 0 if pick_device(device).type == "cuda" else min(_MAXIMUM_WORKERS, os.cpu_count() or 0)
-    result = run_demo(out, demo_studies(seed), watch=progress_of, device=device, workers=workers)
-    Console().print(sites_table(result.sites).to_rich())
-    for name, folder in result.models.items():
-        typer.echo(f"model   {name:9} {folder}")
-    typer.echo(f"report            {result.report}")
+    done = run_demo(out, demo_studies(seed), watch=progress_of, device=device, workers=workers)
+    with printed(json) as result:
+        result.table("sites", sites_table(done.sites))
+        result.values(models=done.models)
+        for name, folder in done.models.items():
+            result.line(f"model   {name:9} {folder}")
+        result.line(f"report            {done.report}", report=done.report)

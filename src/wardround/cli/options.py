@@ -24,6 +24,7 @@ __all__ = [
     "ModelFolder",
     "OutFolder",
     "PhiTagSet",
+    "StudyFile",
     "Track",
     "Types",
     "checked_tag_set",
@@ -52,7 +53,19 @@ OutFolder = Annotated[
 Track = Annotated[
     str, typer.Option("--track", help="Track the run with tensorboard, mlflow, or both (comma-separated).")
 ]
-ModelFolder = Annotated[Path, typer.Argument(help="A folder that `wardround train` wrote.", exists=True)]
+ModelFolder = Annotated[Path, typer.Argument(help="A model folder, which `wardround train` wrote.")]
+
+
+def _existing_study(path: Path) -> Path:
+    """Return the path of a study file; raise a UsageError that says how to write one if there is none."""
+    if path.is_dir():
+        raise UsageError(f"{path.name} is a folder; name the study file in it")
+    if not path.is_file():
+        raise UsageError(f"there is no study file {path.name}; `wardround study new {path.name}` writes one to edit")
+    return path
+
+
+StudyFile = Annotated[Path, typer.Argument(help="A study file, TOML.", callback=_existing_study)]
 
 
 def checked_tag_set(name: str) -> str:
