@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import re
 import runpy
 
-from tests.docs.pages import ROOT, text_of
+import pytest
+from tests.docs.pages import DOCS, ROOT, commands, plain_commands, text_of
 
 SCRIPT = runpy.run_path(str(ROOT / "scripts" / "write_command_pages.py"))
 
@@ -24,3 +26,27 @@ def test_hidden_commands_are_left_out() -> None:
     hidden = [command.name for command in app.registered_commands if command.hidden]
     assert hidden
     assert not [name for name, _ in SCRIPT["commands"]("site") if name.split()[1] in hidden]
+
+
+PAGES = ["../README.md", *sorted(path.name for path in DOCS.glob("*.md") if path.name != "commands.md")]
+ALL = {
+    name: {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
+    for group in SCRIPT["_COMMANDS"]
+    for name, command in SCRIPT["commands"](group)
+}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_commands_of_a_page_exist_with_their_options(page: str) -> None:
+    for line in [*plain_commands(page), *(command for command, _ in commands(page))]:
+        words = line.split(" | ")[-1].split("#")[0].split()
+        if words[0] != "wardround":
+            continue
+        name = " ".join(words[1:3]) if " ".join(words[1:3]) in ALL else words[1]
+        assert name in ALL, line
+        assert {word for word in words if re.match("--[a-z]", word)} - {"--help"} <= ALL[name], line
+
+
+def test_the_guides_show_commands() -> None:
+    for page in ("engineer.md", "data-scientist.md", "coordinator.md", "hospital-it.md", "data-protection.md"):
+        assert plain_commands(page), page
