@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from tests.docs.pages import DOCS, ROOT
 
-PAGES = [*sorted(DOCS.glob("*.md")), ROOT / "SECURITY.md", ROOT / "CONTRIBUTING.md"]
+PAGES = [*sorted(DOCS.glob("*.md")), *(ROOT / f"{name}.md" for name in ("SECURITY", "CONTRIBUTING", "CODE_OF_CONDUCT"))]
 LINKING = [*PAGES, ROOT / "README.md"]
 LINK = re.compile(r"\]\(([^)#\s]*)#?([^)\s]*)\)")
 

@@ -64,7 +64,7 @@ def test_the_blocks_of_a_page_run_in_their_order(page: str, folder: Path, capsys
 
 
 def test_the_shortest_programs_are_as_short_as_promised() -> None:
-    train, predict, federated = (block.splitlines() for block in blocks(README, "python"))
+    train, predict, federated = ([line for line in block.splitlines() if line] for block in blocks(README, "python"))
     assert len(train) <= 4 and any("wardround.train(" in line for line in train)
     assert len(predict) <= 3 and any("wardround.load(" in line for line in predict)
     assert len(federated) <= 4 and any("wardround.run(" in line for line in federated)

@@ -20,6 +20,7 @@ from wardround.text.phi_tag_sets import PHI_TAG_SETS
 
 __all__ = [
     "FORMAT_HELP",
+    "OUT_HELP",
     "Device",
     "Format",
     "FormatOptions",
@@ -48,9 +49,8 @@ PhiTagSet = Annotated[
     ),
 ]
 Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda or cuda:N.")]
-OutFolder = Annotated[
-    Path, typer.Option("--out", help="The run folder; an interrupted run resumes there.", file_okay=False)
-]
+OUT_HELP = "The run folder; an interrupted run resumes there."
+OutFolder = Annotated[Path, typer.Option("--out", help=OUT_HELP, file_okay=False)]
 Track = Annotated[
     str, typer.Option("--track", help="Track the run with tensorboard, mlflow, or both (comma-separated).")
 ]
