@@ -53,6 +53,8 @@ def test_the_blocks_of_a_page_run_in_their_order(page: str, folder: Path, capsys
     if page == "python.md":
         for command in plain_commands(page):
             output_of(command.split()[1:], capsys)
+    if page == "engineer.md":  # its commands trained this model
+        shutil.copytree("run", "runs/first")
     if page == "redaction.md":  # the corpus that it scores is not public
         from wardround.corpora.synthetic.phi_notes import phi_hospitals
 
