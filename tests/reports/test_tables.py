@@ -130,3 +130,13 @@ def test_a_score_and_its_ends() -> None:
 def test_the_ends_alone() -> None:
     assert interval_cell((0.25, 2 / 3)) == Figures("0.250–0.667", {"low": 0.25, "high": 2 / 3})
     assert interval_cell(None) == Figures("", {"low": None, "high": None})
+
+
+def test_records_have_unrounded_numbers_and_the_columns_of_the_csv_file() -> None:
+    rows = (("east", score_cell(1 / 3, (0.25, 0.5)), 1200), ("west", score_cell(None, None), None))
+    table = Table("Scores", ("site", "F1", "notes"), rows, totals=(("all", "–", 1200),))
+    assert table.to_records() == [
+        {"site": "east", "F1": 1 / 3, "F1 low": 0.25, "F1 high": 0.5, "notes": 1200},
+        {"site": "west", "F1": None, "F1 low": None, "F1 high": None, "notes": None},
+        {"site": "all", "F1": "–", "notes": 1200},
+    ]

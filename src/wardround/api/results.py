@@ -29,7 +29,7 @@ class Result:
             import pandas
         except ModuleNotFoundError:
             raise UsageError("to_frame needs pandas: pip install 'wardround[notebook]'") from None
-        return pandas.DataFrame(self.tables[0].records())
+        return pandas.DataFrame(self.tables[0].to_records())
 
     def _repr_html_(self) -> str:
         return "".join(table.to_html() for table in self.tables)
