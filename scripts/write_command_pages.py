@@ -18,7 +18,8 @@ PAGE = Path(__file__).resolve().parents[1] / "docs" / "commands.md"
 _HEAD = """# Commands
 
 Every command with its arguments and options, as `--help` shows them. [The command line](cli.md) describes what all
-commands have in common. This page is written by `python scripts/write_command_pages.py`; a test compares it with the commands.
+commands have in common. This page is written by `python scripts/write_command_pages.py`; a test compares it
+with the commands.
 """
 
 
