@@ -30,7 +30,7 @@ bench: env ## every benchmark at its quick size; the first run installs the peer
 	@for benchmark in $(BENCHMARKS); do echo "== $$benchmark"; $(BIN)/python $$benchmark --quick || exit 1; done
 
 docs: env ## the documentation site, in site/
-	$(BIN)/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 dist: env ## the wheel and the source archive, in dist/
 	rm -rf dist
