@@ -4,7 +4,7 @@
 
 The nine trainings (`wardround train`) run in parallel; use a GPU with a few cores. The summary is
 `bc5cdr_single_site.json` beside this file. Without `--data`, only the table between the markers of this page and of the
-main README is written from it.
+page `docs/measured.md` is written from it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from papers.common.cells import fill, table
 __all__ = ["MARKER", "NETWORKS", "PAGES", "SEEDS", "command", "main", "measure", "tabulate"]
 
 HERE = Path(__file__).resolve().parent
-PAGES = (HERE / "README.md", HERE.parents[1] / "README.md")
+PAGES = (HERE / "README.md", HERE.parents[1] / "docs" / "measured.md")
 SUMMARY = HERE / "bc5cdr_single_site.json"
 SEEDS = (0, 1, 2)
 MARKER = "bc5cdr"

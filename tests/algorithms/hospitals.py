@@ -16,7 +16,8 @@ from wardround.federation.federation import Replies, SiteId
 from wardround.federation.message import Message
 from wardround.federation.site_runtime import RequestPolicy, Site, SiteNotes, Step
 from wardround.federation.worker_process import RequestHandler
-from wardround.models.word_tagger import GROUPS, WordTagger
+from wardround.models.presets import GROUPS
+from wardround.models.word_tagger import WordTagger
 from wardround.secure_aggregation.plain import PlainClient
 from wardround.secure_aggregation.replica import Replica
 from wardround.tasks.ner import NerTask, encode

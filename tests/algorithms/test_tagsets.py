@@ -94,7 +94,9 @@ class Consortium(Listening):
         for reply in super().ask(step, message, to=to):
             if reply.message is not None:
                 self.passed.append((step, number, reply.site, message, reply.message))
-                self.held[reply.site, number] = {n: t.clone() for n, t in self.opened[reply.site].held.items()}
+                self.held[reply.site, number] = {
+                    n: t.clone() for n, t in self.opened[reply.site].algorithm_state.items()
+                }
             yield reply
 
     def run(self, coordinator: TagSets, rounds: int) -> list[Round]:
@@ -228,14 +230,16 @@ def test_gradients_are_those_of_each_sentence_on_its_own(tmp_path: Path) -> None
         with model.probes.leaves(1, model.device) as probe:
             losses = learner.losses([row], taught)
         source, target = (torch.autograd.grad(p.sum(), probe, retain_graph=True)[0][0] for p in losses[:2])
-        torch.testing.assert_close(site.held["source"][row].float(), source / source.norm(), atol=2e-3, rtol=0)
+        torch.testing.assert_close(
+            site.algorithm_state["source"][row].float(), source / source.norm(), atol=2e-3, rtol=0
+        )
         targets.append(target)
     mean = torch.stack(targets).mean(0)
     assert mean.abs().max() > 1e-3
-    torch.testing.assert_close(site.held["own"], mean, atol=1e-5, rtol=1e-4)
-    assert np.array_equal(answer.group("update")[TARGETS], site.held["own"].numpy())
+    torch.testing.assert_close(site.algorithm_state["own"], mean, atol=1e-5, rtol=1e-4)
+    assert np.array_equal(answer.group("update")[TARGETS], site.algorithm_state["own"].numpy())
     assert answer.value("weight", float) == 1.0
-    assert int(site.held["compared"]) == 1
+    assert int(site.algorithm_state["compared"]) == 1
     assert isinstance(site.model, WordTagger) and site.model.probes.leaf is None
 
 
@@ -248,7 +252,9 @@ def test_gradients_are_compared_without_dropout(tmp_path: Path) -> None:
         site.model.train()
         site.answer("train_completed", question(server(), 1))
         compared.append(site)
-    assert all(torch.equal(compared[0].held[name], compared[1].held[name]) for name in ("source", "own"))
+    assert all(
+        torch.equal(compared[0].algorithm_state[name], compared[1].algorithm_state[name]) for name in ("source", "own")
+    )
     ends = [dict(site.shared) for site in compared]
     assert not same(*ends)  # which training is not
 
@@ -265,7 +271,7 @@ def test_without_pseudo_annotations_no_gradients_are_compared(tmp_path: Path) ->
     answer = site.answer("train_completed", question(server(trusted_after=3), 1))
     given = answer.group("update")[TARGETS]
     assert given.shape == site.model.probes.leaf_shape and not given.any()
-    assert site.held.keys() == {"weights"}
+    assert site.algorithm_state.keys() == {"weights"}
 
 
 @pytest.mark.parametrize("fewest", [1, 2])
@@ -281,7 +287,7 @@ def test_a_gradient_is_made_from_as_many_sentences_as_an_update(
     site = opened(tmp_path, "harbour", request_policy=RequestPolicy(5, smallest_batch=fewest, sites=2))
     given = site.answer("train_completed", question(server(), 1)).group("update")[TARGETS]
     assert given.any() == (fewest == 1)
-    assert site.held["own"].any() == (fewest == 1)
+    assert site.algorithm_state["own"].any() == (fewest == 1)
 
 
 # The round trip.
@@ -362,7 +368,7 @@ def test_a_site_whose_answer_was_lost_subtracts_nothing(tmp_path: Path) -> None:
         patch.setattr(Site, "answer", losing)
         (record,) = sites.run(coordinator, 1)
     assert [gone.site for gone in record.absent] == ["hill"]
-    held = sites.opened["hill"].held
+    held = sites.opened["hill"].algorithm_state
     assert int(held["compared"]) == 1
     sites.held["hill", 1] = {name: tensor.clone() for name, tensor in held.items()}
     sites.run(coordinator, 1)
@@ -376,11 +382,11 @@ def test_a_sum_of_others_within_the_rounding_error_counts_as_zero(tmp_path: Path
     """A third of a number, three times, is not always the number."""
     site, coordinator = opened(tmp_path, "harbour"), server()
     site.answer("train_completed", question(coordinator, 1))
-    own = site.held["own"].numpy()
+    own = site.algorithm_state["own"].numpy()
     third = (own.astype(np.float64) / 3).astype(np.float32)
     assert (3 * third != own).any()
     site.answer("train_completed", question(coordinator, 2, targets=third, targets_from=[*WARDS]))
-    assert site.held["weights"].tolist() == [1.0] * 9
+    assert site.algorithm_state["weights"].tolist() == [1.0] * 9
 
 
 def test_a_site_whose_notes_changed_starts_with_fresh_weights(tmp_path: Path) -> None:
@@ -388,11 +394,11 @@ def test_a_site_whose_notes_changed_starts_with_fresh_weights(tmp_path: Path) ->
     sites.run(coordinator, 2)
     sites.close()
     fewer = opened(tmp_path, "harbour", Ward(DRUG, NOTES[:2]))
-    assert len(fewer.held["weights"]) == 9
+    assert len(fewer.algorithm_state["weights"]) == 9
     own = sites.held["harbour", 2]["own"].numpy()
     fewer.answer("train_completed", question(coordinator, 3, targets=own * 2, targets_from=["harbour", "hill"]))
-    assert fewer.held["weights"].tolist() == [1.0] * 6
-    assert len(fewer.held["source"]) == 6
+    assert fewer.algorithm_state["weights"].tolist() == [1.0] * 6
+    assert len(fewer.algorithm_state["source"]) == 6
 
 
 # The loss.
@@ -431,10 +437,10 @@ def test_no_weight_is_below_zero(tmp_path: Path) -> None:
     """The others pull away from what the site's own annotation says: it counts for nothing, and not for less."""
     site, coordinator = opened(tmp_path, "harbour"), server(AT_ONCE, momentum=0.0, centred=False)
     site.answer("train_completed", question(coordinator, 1))
-    away = -site.held["source"].float().mean(0)
-    cosines = torch.nn.functional.cosine_similarity(site.held["source"].float(), away[None])
+    away = -site.algorithm_state["source"].float().mean(0)
+    cosines = torch.nn.functional.cosine_similarity(site.algorithm_state["source"].float(), away[None])
     answer = site.answer("train_completed", question(coordinator, 2, targets=away.numpy(), targets_from=["hill"]))
-    torch.testing.assert_close(site.held["weights"], cosines, atol=1e-3, rtol=0)
+    torch.testing.assert_close(site.algorithm_state["weights"], cosines, atol=1e-3, rtol=0)
     assert cosines.max() < 0
     _, target, silence = losses_of(TWO, "harbour", coordinator.arrays(), "pseudo")
     assert answer.value("loss", float) == pytest.approx(float((target + silence).mean()), abs=1e-4)
@@ -449,7 +455,7 @@ def test_without_weights_the_parts_add_up(tmp_path: Path, unknown: UnknownLabell
     for name in TWO:
         parts = losses_of(TWO, name, shared, unknown)
         assert said[name] == pytest.approx(float(sum(parts).mean()), abs=1e-4)
-    assert not sites.opened["hill"].held  # nothing is compared
+    assert not sites.opened["hill"].algorithm_state  # nothing is compared
     assert not any(TARGETS in name for name in sites.names)
 
 

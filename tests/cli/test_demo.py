@@ -11,7 +11,7 @@ from tests.cli.running import Run
 from wardround.cli import demo as command
 from wardround.corpora.synthetic import ClinicalConfig, clinical_hospitals
 from wardround.studies import demo, study_notes
-from wardround.studies.demo import demo_studies
+from wardround.studies.demo import QUICK_NOTE, demo_studies
 from wardround.studies.study_file import Study
 
 NAMES = ("harbour", "hillside", "riverside", "lakeside")
@@ -27,10 +27,10 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.cpu_count", lambda: 0)
 
 
-def quick(seed: int) -> dict[str, Study]:
+def quick(seed: int, *, quick: bool = False) -> dict[str, Study]:
     return {
         method: replace(study, algorithm=replace(study.algorithm, config=replace(study.algorithm.config, rounds=1)))
-        for method, study in demo_studies(seed).items()
+        for method, study in demo_studies(seed, quick=quick).items()
     }
 
 
@@ -56,6 +56,18 @@ def test_the_default_folder_is_in_runs(run: Run, tmp_path: Path, monkeypatch: py
     ran = run("demo", "--seed", "3")
     assert ran.out.endswith("report            runs/demo/report.html\n")
     assert (tmp_path / "runs/demo/fedner/sites/harbour/model/model.safetensors").is_file()
+
+
+@pytest.mark.usefixtures("small")
+def test_the_quick_demo_has_a_folder_and_a_label_of_its_own(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    ran = run("demo", "--quick", "--device", "cpu")
+    assert ran.code == 0
+    assert f"{QUICK_NOTE}\nmodel   harbour " in ran.out
+    assert ran.out.endswith("report            runs/demo-quick/report.html\n")
+    assert not (tmp_path / "runs" / "demo").exists()
 
 
 def test_a_folder_that_is_a_file(run: Run, tmp_path: Path) -> None:

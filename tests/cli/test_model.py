@@ -9,7 +9,7 @@ import pytest
 from tests.cli.running import QUICK, Ran, Run
 from tests.models.tiny import quick_tagger
 from wardround.cli.model import groups_table
-from wardround.models.word_tagger import PRESETS
+from wardround.models.presets import PRESETS
 from wardround.studies.transfer_run import saved_transfer_table
 
 
@@ -69,8 +69,19 @@ def test_a_card_may_hold_any_notes_or_none(run: Run, trained: Path, tmp_path: Pa
 
 def test_a_folder_without_a_model_is_refused(run: Run, site: Path, tmp_path: Path) -> None:
     ran = run("model", "show", site)
-    assert (ran.code, ran.err) == (2, "wardround: folder 'ward' holds no model: there is no wardround.json in it\n")
-    assert run("model", "show", tmp_path / "nowhere").code == 2
+    remedy = "`wardround train` writes a model to the folder model of its --out"
+    missing = "folder 'ward' holds no model: there is no wardround.json in it"
+    assert (ran.code, ran.err) == (2, f"wardround: {missing}; {remedy}\n")
+    ran = run("model", "show", tmp_path / "nowhere")
+    assert (ran.code, ran.err) == (2, f"wardround: there is no folder 'nowhere'; {remedy}\n")
+
+
+def test_a_folder_around_a_model_gets_the_folder_that_would_do(run: Run, trained: Path, tmp_path: Path) -> None:
+    assert run("model", "show", trained).err.endswith(f"no wardround.json in it; try {trained.name}/model\n")
+    for site in ("east", "north", "south", "west", "young"):
+        shutil.copytree(trained / "model", tmp_path / "study" / "sites" / site / "model")
+    named = ", ".join(f"study/sites/{site}/model" for site in ("east", "north", "south", "west"))
+    assert run("model", "show", tmp_path / "study").err.endswith(f"; try {named} …\n")
 
 
 def test_every_preset_is_listed_with_its_layers(run: Run) -> None:

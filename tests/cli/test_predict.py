@@ -161,8 +161,8 @@ def test_the_output_appears_only_when_it_is_complete(
     seen: list[bool] = []
     predict = ner.predict
 
-    def watched(*arguments: object) -> object:
-        for document in predict(*arguments):  # type: ignore[arg-type]
+    def watched(*arguments: object, **options: object) -> object:
+        for document in predict(*arguments, **options):  # type: ignore[arg-type]
             seen.append((tmp_path / "found.jsonl").exists())
             yield document
 

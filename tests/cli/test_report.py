@@ -130,9 +130,10 @@ def test_no_word_of_a_note_is_outside_its_site(run: Run, tmp_path: Path) -> None
 
 
 def test_mistakes_are_one_line_and_name_no_path(run: Run, runs: Path, tmp_path: Path) -> None:
+    remedy = "name the --out of a `wardround run` or `wardround train`"
     for words, said in (
-        ((tmp_path / "nowhere",), "nowhere is no folder; name the folders of runs"),
-        ((runs,), f"{runs.name} is not a run folder: it contains neither events.jsonl nor scores.json"),
+        ((tmp_path / "nowhere",), f"nowhere is no folder; {remedy}"),
+        ((runs,), f"{runs.name} is not a run folder: it contains neither events.jsonl nor scores.json; {remedy}"),
         ((runs / "plain", runs / "sealed"), "a comparison belongs to no single run: name its folder with --out"),
     ):
         ran = run("report", *words)

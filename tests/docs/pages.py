@@ -12,7 +12,7 @@ from wardround.cli.main import main
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
-_BLOCK = re.compile(r"^```(console)?\n(.*?)^```", re.DOTALL | re.MULTILINE)
+_BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 _CODE = re.compile(r"`([^`]+)`")
 
 Row = dict[str, str]
@@ -22,11 +22,16 @@ def text_of(page: str) -> str:
     return (DOCS / page).read_text(encoding="utf-8")
 
 
+def blocks(page: str, language: str) -> list[str]:
+    """Return the blocks of a language, "" for those without one."""
+    return [block for name, block in _BLOCK.findall(text_of(page)) if name == language]
+
+
 def commands(page: str) -> list[tuple[str, list[str]]]:
     """Return every command of the page's console blocks with the output lines shown below it."""
     found: list[tuple[str, list[str]]] = []
-    for console, block in _BLOCK.findall(text_of(page)):
-        for line in block.splitlines() if console else ():
+    for block in blocks(page, "console"):
+        for line in block.splitlines():
             if line.startswith("$ "):
                 found.append((line.removeprefix("$ "), []))
             elif line != "…":
@@ -36,7 +41,7 @@ def commands(page: str) -> list[tuple[str, list[str]]]:
 
 def plain_commands(page: str) -> list[str]:
     """Return the commands of the blocks without output, without their comments."""
-    lines = [line for console, block in _BLOCK.findall(text_of(page)) if not console for line in block.splitlines()]
+    lines = [line for block in blocks(page, "") for line in block.splitlines()]
     return [line.partition("#")[0].strip() for line in lines if line.startswith("wardround ")]
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import re
 
-from tests.docs.pages import ROOT, codes, rows, section, text_of
+import pytest
+from tests.docs.pages import ROOT, blocks, codes, rows, section, text_of
 from tests.test_architecture import MAY_IMPORT
 
 PAGE = "architecture.md"
@@ -35,3 +36,25 @@ def test_every_stop_of_a_walk_exists() -> None:
         tree = ast.parse(path.read_text(encoding="utf-8"))
         defined = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.ClassDef)}
         assert set(codes(names)) <= defined, file
+
+
+PROTOCOLS = {
+    "Federation": "federation.py",
+    "AggregationServer": "aggregation.py",
+    "AggregationClient": "aggregation.py",
+}
+
+
+def signatures(source: str, name: str) -> set[str]:
+    """Return the heads of the methods of a class."""
+    (found,) = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ClassDef) and node.name == name)
+    methods = [node for node in found.body if isinstance(node, ast.FunctionDef)]
+    return {f"{node.name}({ast.unparse(node.args)}) -> {ast.unparse(node.returns)}" for node in methods if node.returns}
+
+
+@pytest.mark.parametrize("name", PROTOCOLS)
+def test_the_protocols_are_those_of_the_code(name: str) -> None:
+    (shown,) = (block for block in blocks(PAGE, "python") if f"class {name}(" in block)
+    source = (SOURCE / "federation" / PROTOCOLS[name]).read_text(encoding="utf-8")
+    assert signatures(shown, name)
+    assert signatures(shown, name) <= signatures(source, name)

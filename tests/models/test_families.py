@@ -5,7 +5,7 @@ import pytest
 from wardround.errors import ModelError
 from wardround.models.encoder_tagger import EncoderTaggerConfig
 from wardround.models.families import Labels, check_choice, check_share, check_size
-from wardround.models.word_tagger import WordTaggerConfig
+from wardround.models.presets import WordTaggerConfig
 from wardround.text.relation_sets import RelationSet, RelationType
 
 

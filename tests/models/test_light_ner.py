@@ -431,7 +431,9 @@ def test_a_loaded_model_is_the_saved_one(
     assert (loaded.tags, loaded.settings(), loaded.split) == (model.tags, model.settings(), model.split)
     assert same_weights(model, loaded)
     assert model_card(tmp_path / "model")["kind"] == "light-ner"
-    assert {path.suffix for path in tmp_path.rglob("*") if path.is_file()} == {".json", ".safetensors"}
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    # transformers 4 writes the tokenizer's merges.txt too.
+    assert {path.suffix for path in files if path.name != "merges.txt"} == {".json", ".safetensors"}
     inputs, tags = model.prepare(SENTENCES), rows(model, SENTENCES, [[], [RASH], [], []])
     with torch.inference_mode():
         assert torch.equal(model.loss(inputs, tags), loaded.loss(inputs, tags))

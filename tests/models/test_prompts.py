@@ -184,15 +184,15 @@ def test_gradients_reach_all_of_a_prompt_on_a_frozen_network() -> None:
     assert len(prompt.inner) == 4
 
 
-@pytest.mark.parametrize("kind", ["additive", "boolean"])
-def test_masks_of_either_kind_are_widened(kind: str) -> None:
+def test_masks_of_either_kind_are_widened() -> None:
     network = bert()
     prompt = spread(Prompt(network))
+    layer = network.encoder.layer[0].attention.self
+    states = torch.randn(3, 5, 8)
     readable = MASK.bool()[:, None, None].expand(-1, 1, 5, -1)
-    mask = readable if kind == "boolean" else torch.zeros(3, 1, 5, 5).masked_fill(~readable, -torch.inf)
+    additive = torch.zeros(3, 1, 5, 5).masked_fill(~readable, -torch.inf)
     with torch.no_grad(), prompt.appended():
-        expected = network(IDS, attention_mask=MASK).last_hidden_state
-        torch.testing.assert_close(network(IDS, attention_mask=mask).last_hidden_state, expected)
+        torch.testing.assert_close(layer(states, attention_mask=additive)[0], layer(states, attention_mask=readable)[0])
 
 
 def test_padding_is_not_read() -> None:
@@ -280,6 +280,78 @@ def test_a_copy_has_a_prompt_of_its_own() -> None:
         with copied["prompt"].appended():
             assert torch.equal(network(IDS, attention_mask=MASK).last_hidden_state, before)
             assert not torch.equal(copied["network"](IDS, attention_mask=MASK).last_hidden_state, before)
+
+
+class Direct(nn.Module):
+    """A self-attention layer that calls torch's attention itself, as those of transformers 4 do."""
+
+    def __init__(self, layer: Any, heads: int, *, calls: bool = True) -> None:
+        super().__init__()
+        self.query, self.key, self.value, self.heads, self.calls = layer.query, layer.key, layer.value, heads, calls
+
+    def forward(self, states: Tensor, mask: Tensor | None = None, *, causal: bool = False) -> Tensor:
+        batch, length, width = states.shape
+        parts = (linear(states) for linear in (self.query, self.key, self.value))
+        query, key, value = (part.view(batch, length, self.heads, -1).transpose(1, 2) for part in parts)
+        if not self.calls:
+            return states
+        found = nn.functional.scaled_dot_product_attention(query, key, value, attn_mask=mask, is_causal=causal)
+        return found.transpose(1, 2).reshape(batch, length, width)
+
+
+class DirectNetwork(nn.Module):
+    """A network whose attention function cannot be changed."""
+
+    def __init__(self, layer: Direct, implementation: str = "sdpa") -> None:
+        super().__init__()
+        self.layer = layer
+        self.config = BertConfig(hidden_size=8, attn_implementation=implementation)
+
+    def set_attn_implementation(self, name: str) -> None: ...
+
+
+def test_a_layer_that_calls_the_attention_of_torch_itself() -> None:
+    network = bert()
+    prompt = spread(Prompt(network, length=3, hidden=5))
+    layer = network.encoder.layer[0].attention.self
+    direct = DirectNetwork(Direct(layer, heads=2))
+    same = Prompt(direct, length=3, hidden=5)
+    with torch.no_grad():
+        same.q.copy_(prompt.q)
+        same.inner[0].load_state_dict(prompt.inner[0].state_dict())
+        same.outer[0].load_state_dict(prompt.outer[0].state_dict())
+        states = torch.randn(3, 5, 8)
+        readable = MASK.bool()[:, None, None].expand(-1, 1, 5, -1)
+        before = direct.layer(states)
+        for mask in (readable, None):
+            with prompt.appended():
+                expected = layer(states, attention_mask=mask)[0]
+            with same.appended():
+                torch.testing.assert_close(direct.layer(states, mask), expected)
+        assert torch.equal(direct.layer(states), before)
+        with same.appended(), pytest.raises(RuntimeError):
+            direct.layer(torch.randn(3, 5, 9))  # an error leaves the attention of torch as it was
+        assert torch.equal(direct.layer(states), before)
+
+
+def test_a_causal_layer_that_calls_the_attention_of_torch_itself() -> None:
+    direct = DirectNetwork(Direct(bert().encoder.layer[0].attention.self, heads=2))
+    prompt = spread(Prompt(direct, length=3, hidden=5))
+    states = torch.randn(1, 5, 8)
+    later = torch.cat([states[:, :3], torch.randn(1, 2, 8)], dim=1)
+    with torch.no_grad():
+        plain = direct.layer(states, causal=True)
+        with prompt.appended():
+            one, two = (direct.layer(read, causal=True) for read in (states, later))
+    torch.testing.assert_close(one[:, :3], two[:, :3])
+    assert (one - plain).abs().amax(dim=2).min() > 0.01
+
+
+def test_a_layer_that_computes_its_attention_without_torch() -> None:
+    direct = DirectNetwork(Direct(bert().encoder.layer[0].attention.self, heads=2, calls=False))
+    prompt = Prompt(direct)
+    with prompt.appended(), pytest.raises(ModelError, match=r"Direct does not support prompts.*or transformers 5"):
+        direct.layer(torch.randn(1, 5, 8))
 
 
 def test_only_the_prompt_is_saved() -> None:

@@ -10,8 +10,9 @@ import torch
 
 from tests.models.tiny import SENTENCES, TINY, TYPES, word_tagger
 from wardround.errors import ModelError
+from wardround.models.presets import PRESETS, WordTaggerConfig, preset
 from wardround.models.vocabulary import spelling
-from wardround.models.word_tagger import PRESETS, WordTagger, WordTaggerConfig, preset
+from wardround.models.word_tagger import WordTagger
 from wardround.models.word_vectors import WordVectors
 
 SHAPES = {

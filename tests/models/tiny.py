@@ -11,8 +11,9 @@ import torch
 from transformers import AutoTokenizer, BertConfig, BertForTokenClassification
 
 from wardround.models.encoders import MINILM, encoder_source
+from wardround.models.presets import WordTaggerConfig
 from wardround.models.tagging_model import TaggingModel
-from wardround.models.word_tagger import WordTagger, WordTaggerConfig
+from wardround.models.word_tagger import WordTagger
 from wardround.models.word_vectors import WordVectors
 from wardround.text.document import Document, Entity, Range
 from wardround.text.tag_sets import TagSet

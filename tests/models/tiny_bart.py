@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import torch
@@ -10,7 +9,7 @@ from tokenizers import Tokenizer
 from tokenizers.models import BPE
 from tokenizers.pre_tokenizers import ByteLevel
 from tokenizers.trainers import BpeTrainer
-from transformers import BartConfig, BartForConditionalGeneration, BartTokenizer
+from transformers import BartConfig, BartForConditionalGeneration, BartTokenizerFast
 
 from tests.models.tiny import notes
 from wardround.models.encoders import quiet_transformers
@@ -21,7 +20,7 @@ SPECIAL = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
 def write_bart(folder: Path, *, seed: int = 0, positions: int = 64, scaled: bool = False) -> Path:
     """A BART of two layers a side with random weights, as a Hugging Face folder."""
     torch.manual_seed(seed)
-    tokenizer = _tokenizer(positions)
+    tokenizer = _tokenizer(folder, positions)
     sizes = BartConfig(
         vocab_size=len(tokenizer),
         d_model=16,
@@ -41,13 +40,13 @@ def write_bart(folder: Path, *, seed: int = 0, positions: int = 64, scaled: bool
     return folder
 
 
-def _tokenizer(positions: int) -> BartTokenizer:
+def _tokenizer(folder: Path, positions: int) -> BartTokenizerFast:
     learned = Tokenizer(BPE())
     learned.pre_tokenizer = ByteLevel(add_prefix_space=True)
     trainer = BpeTrainer(
         vocab_size=400, special_tokens=SPECIAL, initial_alphabet=ByteLevel.alphabet(), show_progress=False
     )
     learned.train_from_iterator([note.text for note in notes(40)], trainer)
-    model = json.loads(learned.to_str())["model"]
-    merges = [tuple(pair) for pair in model["merges"]]
-    return BartTokenizer(vocab=model["vocab"], merges=merges, add_prefix_space=True, model_max_length=positions)
+    folder.mkdir(parents=True, exist_ok=True)
+    learned.model.save(str(folder))  # vocab.json and merges.txt, which every version of transformers reads
+    return BartTokenizerFast.from_pretrained(folder, add_prefix_space=True, model_max_length=positions)

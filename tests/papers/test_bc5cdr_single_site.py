@@ -13,7 +13,7 @@ from wardround.evaluation.counts import SpanCounts
 
 ROOT = Path(__file__).resolve().parents[2]
 PAPER = ROOT / "papers" / "fedner"
-PAGES = (PAPER / "README.md", ROOT / "README.md")
+PAGES = (PAPER / "README.md", ROOT / "docs" / "measured.md")
 
 
 study = fixture_of("fedner.bc5cdr_single_site")
@@ -25,7 +25,7 @@ def rows() -> list[dict[str, Any]]:
     return found
 
 
-@pytest.mark.parametrize("page", PAGES, ids=["paper", "house"])
+@pytest.mark.parametrize("page", PAGES, ids=["paper", "docs"])
 def test_the_table_on_the_page_is_made_from_the_runs(study: ModuleType, rows: list[dict[str, Any]], page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     begin, end = f"<!-- {study.MARKER} -->", f"<!-- /{study.MARKER} -->"

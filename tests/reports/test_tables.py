@@ -132,12 +132,13 @@ def test_the_ends_alone() -> None:
     assert interval_cell(None) == Figures("", {"low": None, "high": None})
 
 
-def test_records_are_rows_and_totals_with_unrounded_values() -> None:
-    score = Figures("0.123 (0.100–0.200)", {"": 0.1234, "low": 0.1, "high": 0.2})
-    table = Table("t", ("type", "F1", "gold"), (("Drug", score, 1234),), totals=(("micro", 0.5, None),))
-    assert table.records() == [
-        {"type": "Drug", "F1": 0.1234, "F1 low": 0.1, "F1 high": 0.2, "gold": 1234},
-        {"type": "micro", "F1": 0.5, "gold": None},
+def test_records_have_unrounded_numbers_and_the_columns_of_the_csv_file() -> None:
+    rows = (("east", score_cell(1 / 3, (0.25, 0.5)), 1200), ("west", score_cell(None, None), None))
+    table = Table("Scores", ("site", "F1", "notes"), rows, totals=(("all", "–", 1200),))
+    assert table.to_records() == [
+        {"site": "east", "F1": 1 / 3, "F1 low": 0.25, "F1 high": 0.5, "notes": 1200},
+        {"site": "west", "F1": None, "F1 low": None, "F1 high": None, "notes": None},
+        {"site": "all", "F1": "–", "notes": 1200},
     ]
 
 

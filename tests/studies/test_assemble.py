@@ -15,8 +15,9 @@ from wardround.federation.site_runtime import PublicSet
 from wardround.models.encoder_tagger import EncoderTagger
 from wardround.models.families import ADAPTER_TRAINING, ENCODER_TRAINING, ModelChoice
 from wardround.models.family_table import build_model
+from wardround.models.presets import PRESETS
 from wardround.models.relation_classifier import RelationClassifier
-from wardround.models.word_tagger import PRESETS, WordTagger
+from wardround.models.word_tagger import WordTagger
 from wardround.secure_aggregation.plain import PlainServer, PlainUpdates
 from wardround.secure_aggregation.predictions import PlainPredictions
 from wardround.studies.aggregation_setup import payload_of, server_of

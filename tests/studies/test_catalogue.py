@@ -96,6 +96,35 @@ def test_every_algorithm_file_is_one_line_of_the_catalogue() -> None:
     assert all(import_module(f"wardround.algorithms.{name}").ALGORITHM.name in ALGORITHMS for name in files)
 
 
+def test_the_descriptions_that_are_read_from_the_files_are_those_of_the_algorithms() -> None:
+    assert catalogue.algorithm_descriptions() == {name: kind.description for name, kind in ALGORITHMS.items()}
+    assert list(catalogue.algorithm_descriptions()) == list(ALGORITHMS)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "ALGORITHM = build()",  # no declaration that can be read
+        "ALGORITHM = Algorithm(name=NAME, description='It.')",  # a computed name
+        "ALGORITHM: Algorithm = Algorithm(name='fedavg', description='It.')",
+        None,  # a package without sources
+    ],
+)
+def test_a_declaration_that_cannot_be_read_is_imported(
+    source: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if source is not None:
+        (tmp_path / "fedavg.py").write_text(source)
+    monkeypatch.setattr(catalogue, "files", lambda package: tmp_path)
+    assert catalogue._declaration("fedavg") == ("fedavg", ALGORITHMS["fedavg"].description)
+
+
+def test_the_module_has_no_other_computed_attribute() -> None:
+    assert next(iter(ALGORITHMS)) == catalogue.DEFAULT_ALGORITHM
+    with pytest.raises(AttributeError, match="no attribute 'ALGORITHM'"):
+        catalogue.ALGORITHM  # noqa: B018
+
+
 @pytest.mark.parametrize(
     "path",
     [path for path in sorted(SOURCE.rglob("*.py")) if path.parent.name != "algorithms"],

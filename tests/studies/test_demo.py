@@ -13,7 +13,7 @@ from wardround.errors import StudyError
 from wardround.federation.coordinator import Round
 from wardround.models.saved import load_model
 from wardround.studies import demo, study_notes
-from wardround.studies.demo import METHODS, DemoResult, demo_studies, run_demo
+from wardround.studies.demo import METHODS, QUICK_NOTE, DemoResult, demo_studies, run_demo
 from wardround.studies.study_file import Study
 from wardround.tasks import ner
 
@@ -124,6 +124,17 @@ def test_pooled_shares_all_below_the_output_and_single_nothing(small: None) -> N
     assert shared["FedNER"] == {"words", "characters", "word_cnn"}
     assert shared["pooled"] == {"words", "characters", "word_cnn"}  # the LSTM is left out of the quick network
     assert demo_shared(demo_studies()["pooled"]) == {"words", "characters", "word_cnn", "lstm"}
+
+
+def test_the_quick_demo_is_smaller_and_says_so(small: None, tmp_path: Path) -> None:
+    full, small_studies = demo_studies(), demo_studies(quick=True)
+    assert list(small_studies) == list(full)
+    for method, study in small_studies.items():
+        assert study.algorithm.config.rounds <= 20 < full[method].algorithm.config.rounds
+        assert study.training == full[method].training
+    result = run_demo(tmp_path, small_studies, watch=Watching(), device="cpu", note=QUICK_NOTE)
+    assert QUICK_NOTE in result.report.read_text(encoding="utf-8")
+    assert set(result.models) == set(NAMES)
 
 
 def demo_shared(study: Study) -> set[str]:

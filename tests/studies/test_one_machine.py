@@ -514,7 +514,7 @@ def test_a_masked_study_interrupted_between_two_rounds_resumes_to_the_same_resul
     kind: str, data: Path, guarded: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     study = shielded(data, kind, **SHORT)
-    pull_the_plug_once(monkeypatch, Coordinator, "_drawn", lambda self, sites: self.number == 2)
+    pull_the_plug_once(monkeypatch, Coordinator, "_sample_sites", lambda self, sites: self.number == 2)
     with pytest.raises(Killed):
         run(study, tmp_path)
     run(study, tmp_path)

@@ -271,7 +271,7 @@ class Overheard:
         answer = go(message)
         self.answers.append((site, step, answer))
         if step == "train_completed":
-            self.own.append(self.federation.open(site).held["own"].numpy().copy())
+            self.own.append(self.federation.open(site).algorithm_state["own"].numpy().copy())
         return answer
 
 
@@ -340,7 +340,7 @@ def test_a_site_that_was_away_for_a_round_is_in_the_sum_of_the_next(kind: str, d
     }
     others = [name for name in study.sites if name != "west"]
     assert told == [(3, others), (4, list(study.sites))]
-    assert int(federation.open("west").held["compared"]) == 4
+    assert int(federation.open("west").algorithm_state["compared"]) == 4
 
 
 def four(folder: Path, study: Study) -> Study:
@@ -373,7 +373,7 @@ def test_under_seals_requests_do_not_contain_the_mean_gradient(data: Path, tmp_p
             watcher=Onlooker(),
             party_keys=federation.protection,
         ).run()
-        ends.append({site: federation.open(site).held["weights"] for site in WHO})
+        ends.append({site: federation.open(site).algorithm_state["weights"] for site in WHO})
     assert all(torch.equal(ends[0][site], ends[1][site]) for site in WHO)
 
 

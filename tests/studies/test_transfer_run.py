@@ -14,10 +14,11 @@ from wardround.errors import ModelError, StudyError, TrainingError, UsageError
 from wardround.models.encoder_tagger import EncoderTagger, EncoderTaggerConfig
 from wardround.models.families import ENCODER_TRAINING, ModelChoice
 from wardround.models.family_table import build_model
+from wardround.models.presets import preset
 from wardround.models.saved import load_model, model_card, save_model
 from wardround.models.tagging_model import TaggingModel
 from wardround.models.transfer import layers_of, load_source, plan_transfer, warm_start
-from wardround.models.word_tagger import WordTagger, preset
+from wardround.models.word_tagger import WordTagger
 from wardround.models.word_vectors import WordVectors
 from wardround.studies.assemble import chosen_types, common_model
 from wardround.studies.run_folder import RunFolder

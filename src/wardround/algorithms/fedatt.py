@@ -75,8 +75,8 @@ def train_and_hold(site: Site, message: Message) -> Message:
     """Train locally, hold the update back, and send the norm of each layer's change."""
     with site.all_or_nothing():
         update, loss = local_update(site, message)
-        site.held = {name: torch.from_numpy(array) for name, array in update.items()}
-        norms = np.array([float(update.norm()) for update in site.held.values()], np.float32)
+        site.algorithm_state = {name: torch.from_numpy(array) for name, array in update.items()}
+        norms = np.array([float(update.norm()) for update in site.algorithm_state.values()], np.float32)
     return Message({"loss": loss}, {"norms": norms})
 
 
@@ -84,18 +84,18 @@ def give_attended(site: Site, message: Message) -> Message:
     """Send the update that was held back, each layer multiplied by this site's attention."""
     rows = message.value("attention", dict)
     row = rows.get(site.name)
-    if message.value("round", int) != site.round or not site.held:
+    if message.value("round", int) != site.round or not site.algorithm_state:
         raise MessageError("round", "this site holds no update for the round")
     if (
         not isinstance(row, list)
-        or len(row) != len(site.held)
+        or len(row) != len(site.algorithm_state)
         or not all(isinstance(share, float) and 0 <= share <= 1 for share in row)
     ):
         raise MessageError("value", "attention must be one share per layer")
     shares = dict(zip(site.shared, row, strict=True))  # a state file does not keep the order of `held`
-    update = {name: tensor.cpu().numpy() * np.float32(shares[name]) for name, tensor in site.held.items()}
+    update = {name: tensor.cpu().numpy() * np.float32(shares[name]) for name, tensor in site.algorithm_state.items()}
     answer = site.announce(update, weight=1.0, values={})
-    site.held = {}
+    site.algorithm_state = {}
     return answer
 
 

@@ -239,7 +239,7 @@ def _weights(site: Site, message: Message, learner: CompletedNer) -> Tensor:
     Cosines lie around zero. Weights that follow them, as in Eq. 12, make a site's own annotation vanish beside the
     pseudo-annotations. Weights around one only let some sentences count more than others.
     """
-    held, count = site.held, len(learner.sentences)
+    held, count = site.algorithm_state, len(learner.sentences)
     if len(held.get("weights", ())) != count:
         held.clear()  # the first round, or the notes have changed
     weights = held.get("weights", torch.ones(count, device=site.model.device))
@@ -264,7 +264,7 @@ def _gradient_of_others(site: Site, message: Message) -> Tensor | None:
     most = site.request_policy.sites if site.request_policy else len(names)
     if not all(isinstance(name, str) for name in names) or not len(set(names)) == len(names) <= most:
         raise MessageError("value", "targets_from must name sites of the study, each once")
-    held, before = site.held, message.value("round", int) - 1
+    held, before = site.algorithm_state, message.value("round", int) - 1
     if not received or not names or int(held.get("compared", torch.tensor(-1))) != before:
         return None
     mean, own = received.get(TARGETS, np.zeros(0)), held["own"]
@@ -305,7 +305,7 @@ def _target_gradient(site: Site, learner: CompletedNer, taught: TeacherLabels, n
     if contributing < site.fewest_sentences:
         target.zero_()
     own = (target / count).clamp(-TARGET_BOUND, TARGET_BOUND)
-    site.held |= {"source": source, "own": own, "compared": torch.tensor(number)}
+    site.algorithm_state |= {"source": source, "own": own, "compared": torch.tensor(number)}
     return own.cpu().numpy()
 
 

@@ -45,7 +45,7 @@ class Result:
             raise UsageError("to_frame needs pandas: pip install 'wardround[notebook]'") from None
         if not 0 <= table < len(self.tables):
             raise UsageError(f"there is no table {table}; there are {len(self.tables)}, the first is 0")
-        return pandas.DataFrame(self.tables[table].records())
+        return pandas.DataFrame(self.tables[table].to_records())
 
     def _repr_html_(self) -> str:
         return "".join(table.to_html() for table in self.tables) + figures_html(self.charts)

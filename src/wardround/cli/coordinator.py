@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from wardround.cli.options import Track, listed
+from wardround.cli.printing import Json, printed
 from wardround.cli.provision import (
     Days,
     Host,
@@ -41,6 +42,7 @@ def open_consortium(
     port: Port = 8002,
     days: Days = 365,
     keys: KeysAddress = "",
+    json: Json = False,
 ) -> None:
     """Create the study's certificate authority and the coordinator's kit; sites request theirs."""
     with require_flare():
@@ -48,9 +50,12 @@ def open_consortium(
         from wardround.studies.networked import plan_kits
     plan, content = plan_kits(study, host=host, port=port, days=days, keys=keys)
     kit = kits.read_kit(kits.open_consortium(plan, content, out))
-    typer.echo(f"{out.resolve().name}/{kit.path.name}: the coordinator's kit")
-    typer.echo(f"{out.resolve().name}/authority: the owner of this folder decides who takes part; keep it secret")
-    typer.echo(f"Each site will see this fingerprint; send it by another channel than the approval:\n{kit.fingerprint}")
+    with printed(json) as result:
+        result.line(f"{out.resolve().name}/{kit.path.name}: the coordinator's kit", kit=kit.path)
+        line = f"{out.resolve().name}/authority: the owner of this folder decides who takes part; keep it secret"
+        result.line(line, authority=out / "authority")
+        line = f"Each site will see this fingerprint; send it by another channel than the approval:\n{kit.fingerprint}"
+        result.line(line, fingerprint=kit.fingerprint)
 
 
 @app.command()
@@ -61,13 +66,15 @@ def approve(
     ],
     out: Annotated[Path, typer.Option(help="The folder for the approval.", file_okay=False)] = Path(),
     again: Annotated[bool, typer.Option("--again", help="The site lost its key and requests a second kit.")] = False,
+    json: Json = False,
 ) -> None:
     """Approve the request of a site; first ask the site whether the request is its own."""
     with require_flare():
         from wardround.provisioning import kits
     approval = kits.approve(consortium, request, out, again=again)
     party = "key service" if approval.name.startswith(f"{kits.KEYS}.") else "site"
-    typer.echo(f"{approval.name}: send it to the {party}; it holds no key")
+    with printed(json) as result:
+        result.line(f"{approval.name}: send it to the {party}; it holds no key", approval=approval, party=party)
 
 
 @app.command()
@@ -113,6 +120,7 @@ def work(
 def key(
     kit: KitFolder,
     file: Annotated[Path, typer.Argument(help="The `parameters.json` that was sent.", exists=True, dir_okay=False)],
+    json: Json = False,
 ) -> None:
     """Record which key is in use, if keys are issued offline; a file that holds a secret is refused."""
     with require_flare():
@@ -127,7 +135,8 @@ def key(
     refuse_secrets(data)
     parameters = PublicParameters.from_json(data)
     CoordinatorKeys(opened.files, study=opened.study_digest).import_parameters(parameters)
-    typer.echo(f"epoch {parameters.epoch}, id {parameters.id}")
+    with printed(json) as result:
+        result.line(f"epoch {parameters.epoch}, id {parameters.id}", epoch=parameters.epoch, id=parameters.id)
 
 
 def _coordinator_kit(kit: Kit) -> Kit:

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sized
+from dataclasses import asdict
+from json import dump
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from wardround.cli.options import FORMAT_HELP, Format, FormatOptions, chosen_format, listed, refuse_existing
+from wardround.cli.exit_codes import ExitCode
+from wardround.cli.options import (
+    FORMAT_HELP,
+    Format,
+    FormatOptions,
+    StudyFile,
+    chosen_format,
+    listed,
+    refuse_existing,
+)
+from wardround.cli.printing import Json, Result, printed
 from wardround.corpora.brat import Brat
 from wardround.corpora.check import WHOLE
 from wardround.corpora.check import check as check_corpus
@@ -41,15 +52,22 @@ def check(
     format: Format,
     option: FormatOptions = None,
     types: Annotated[str | None, typer.Option(help="The types to expect, comma-separated.")] = None,
+    json: Json = False,
 ) -> None:
     """Report every problem in a corpus; exit with 1 if there is an error."""
     report = check_corpus(path, chosen_format(format, option), types=listed(types))
-    for problem in report.problems:
-        typer.echo(_line(problem, path))
-    _show_counts(report.counts)
-    typer.echo(f"{_number(report.errors, 'error')}, {_number(report.warnings, 'warning')}")
-    if report.errors:
-        raise typer.Exit(1)
+    with printed(json) as result:
+        result.declare("problems")
+        for problem in report.problems:
+            place = _place(problem, path)
+            found = {"file": place, "line": problem.line}
+            found |= {"severity": problem.severity.value, "message": problem.message}
+            result.item(_line(problem, place), problems=found)
+        _show_counts(report.counts, result)
+        line = f"{_number(report.errors, 'error')}, {_number(report.warnings, 'warning')}"
+        result.line(line, errors=report.errors, warnings=report.warnings)
+        if report.errors:
+            raise typer.Exit(ExitCode.FINDINGS)
 
 
 @app.command()
@@ -64,23 +82,29 @@ def convert(
     to_option: Annotated[
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="An option of the target's format.")
     ] = None,
+    json: Json = False,
 ) -> None:
     """Write a corpus in another format, read it again, and say what the new format could not hold."""
     reader = chosen_format(source_format, from_option)
     writer = writable_format(chosen_format(target_format, to_option))
     refuse_existing(target)
-    for part in convert_corpus(source, target, reader=reader, writer=writer):
-        typer.echo(f"{part.path.name}: {_number(part.documents, 'document')}")
-        for kind, lost in part.losses.items():
-            what = "discontinuous entities" if kind == "discontinuous" else kind
-            typer.echo(f"{part.path.name}: the format {target_format} does not hold {lost:,} {what}")
+    with printed(json) as result:
+        result.declare("parts")
+        for part in convert_corpus(source, target, reader=reader, writer=writer):
+            lines = [f"{part.path.name}: {_number(part.documents, 'document')}"]
+            for kind, lost in part.losses.items():
+                what = "discontinuous entities" if kind == "discontinuous" else kind
+                lines.append(f"{part.path.name}: the format {target_format} does not hold {lost:,} {what}")
+            result.item("\n".join(lines), parts=asdict(part))
 
 
 @app.command()
-def stats(path: Source, format: Format, option: FormatOptions = None) -> None:
+def stats(path: Source, format: Format, option: FormatOptions = None, json: Json = False) -> None:
     """Count documents, entities and relations by split and by type."""
     reader = chosen_format(format, option)
-    _show_counts({name: count(reader.read(part)) for name, part in (find_splits(path) or {WHOLE: path}).items()})
+    counts = {name: count(reader.read(part)) for name, part in (find_splits(path) or {WHOLE: path}).items()}
+    with printed(json) as result:
+        _show_counts(counts, result)
 
 
 @app.command()
@@ -92,17 +116,21 @@ def split(
     dev: Annotated[float, typer.Option(min=0, max=1, help="The fraction for development.")] = 0.1,
     test: Annotated[float, typer.Option(min=0, max=1, help="The fraction for the test.")] = 0.1,
     seed: Annotated[int, typer.Option(help="The same seed splits the same texts in the same way.")] = 0,
+    json: Json = False,
 ) -> None:
     """Split a corpus into train, dev and test, and write split.json, which reveals later changes."""
     reader = chosen_format(format, option)
     refuse_existing(out)
-    typer.echo(_sizes(split_corpus(path, out, reader, dev=dev, test=test, seed=seed)))
+    parts = split_corpus(path, out, reader, dev=dev, test=test, seed=seed)
+    with printed(json) as result:
+        result.line(_sizes(parts), folder=out, documents={name: len(part) for name, part in parts.items()})
 
 
 @app.command()
 def tagsets(
-    study: Annotated[Path, typer.Argument(help="A study file.", exists=True, dir_okay=False)],
+    study: StudyFile,
     out: Annotated[Path | None, typer.Option(help="A JSON file to write; must be new.", dir_okay=False)] = None,
+    json: Json = False,
 ) -> None:
     """Show which site of a study annotates which types, where they overlap, and which only one site has."""
     # Imported here, because the other commands about corpora load no model.
@@ -114,13 +142,17 @@ def tagsets(
     described = read_study(study)
     found = tag_sets_of(described)
     table = ReportTable("Mentions by type and site", ("type", *found.sites), found.rows())
-    Console().print((table.transpose("site") if len(found.sites) > _MOST_COLUMNS else table).to_rich())
-    typer.echo("In training notes, or · where the type is not annotated; then in test notes, where it is scored.")
-    for sentence in found.sentences():
-        typer.echo(neutralise(sentence))
+    values = found.as_json()
+    with printed(json) as result:
+        shown = table.transpose("site") if len(found.sites) > _MOST_COLUMNS else table
+        result.table("types", shown, values["types"])
+        result.line("In training notes, or · where the type is not annotated; then in test notes, where it is scored.")
+        for sentence in found.sentences():
+            result.line(neutralise(sentence))
+        result.values(study=described.study.name, **values)
     if out is not None:
         with open_for_writing(out) as stream:
-            json.dump({"study": described.study.name, **found.as_json()}, stream, indent=2, ensure_ascii=False)
+            dump({"study": described.study.name, **values}, stream, indent=2, ensure_ascii=False)
             stream.write("\n")
 
 
@@ -131,27 +163,35 @@ def hospitals(
     complete: Annotated[
         bool, typer.Option("--complete", help="Annotate all types in every hospital, as in no real one.")
     ] = False,
+    json: Json = False,
 ) -> None:
     """Write the built-in hospitals, whose patients are invented, as brat folders OUT/<hospital>/train, dev and test."""
     refuse_existing(out)
-    for site in clinical_hospitals(seed):
-        source, types = (site.complete, CLINICAL_TYPES) if complete else (site, site.types)
-        parts = {"train": source.train, "dev": source.dev, "test": source.test}
-        for part, documents in parts.items():
-            Brat().write(documents, out / site.name / part)
-        typer.echo(f"{site.name}: {_sizes(parts)}; {', '.join(types)}")
+    with printed(json) as result:
+        for site in clinical_hospitals(seed):
+            source, types = (site.complete, CLINICAL_TYPES) if complete else (site, site.types)
+            parts = {"train": source.train, "dev": source.dev, "test": source.test}
+            for part, documents in parts.items():
+                Brat().write(documents, out / site.name / part)
+            written = {"documents": {name: len(part) for name, part in parts.items()}, "types": types}
+            result.line(f"{site.name}: {_sizes(parts)}; {', '.join(types)}")
+            result.values(**{site.name: written})
 
 
 def _sizes(parts: Mapping[str, Sized]) -> str:
     return ", ".join(f"{part} {len(documents):,}" for part, documents in parts.items())
 
 
-def _line(problem: Problem, root: Path) -> str:
-    """Return `file:line: severity: message`, with the path of the file relative to `root`."""
+def _place(problem: Problem, root: Path) -> str:
+    """Return the path of the problem's file relative to `root`."""
     path = problem.path
-    place = "" if path is None else path.name
     if path is not None and path != root and path.is_relative_to(root):
-        place = path.relative_to(root).as_posix()
+        return path.relative_to(root).as_posix()
+    return "" if path is None else path.name
+
+
+def _line(problem: Problem, place: str) -> str:
+    """Return `file:line: severity: message`."""
     line = "" if problem.line is None else f":{problem.line}"
     return neutralise(f"{place}{line}: {problem.severity.value}: {problem.message}")
 
@@ -160,8 +200,11 @@ def _number(number: int, what: str) -> str:
     return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
 
 
-def _show_counts(counts: Mapping[str, Counts]) -> None:
+def _show_counts(counts: Mapping[str, Counts], result: Result) -> None:
     """Print a table of the counts of each split, and a table by type for entities and for relations."""
+    result.values(counts={name: _as_json(one) for name, one in counts.items()})
+    if result.as_json:
+        return
     console, found = Console(), list(counts.values())
 
     def titled(title: str) -> Table:
@@ -184,3 +227,11 @@ def _show_counts(counts: Mapping[str, Counts]) -> None:
             for kind in sorted({kind for by_type in types for kind in by_type}):
                 table.add_row(Text(kind), *(f"{by_type[kind]:,}" for by_type in types))
             console.print(table)
+
+
+def _as_json(counts: Counts) -> dict[str, Any]:
+    """Return the counts; null for the sentences and words of documents that come without them."""
+    found = {**asdict(counts), "mean_length": counts.mean_length}
+    found["sentences"] = counts.sentences if counts.with_sentences else None
+    found["words"] = counts.words if counts.with_words else None
+    return found

@@ -5,13 +5,14 @@ from __future__ import annotations
 import signal
 import threading
 from collections import deque
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
+from wardround.cli.printing import Json, printed
 from wardround.cli.provision import (
     Approval,
     KeyFolder,
@@ -41,15 +42,15 @@ _LOG_COLUMNS = ("time (UTC)", "who", "asked", "epoch", "outcome", "from", "certi
 
 
 @app.command()
-def request(out: KeyFolder) -> None:
+def request(out: KeyFolder, json: Json = False) -> None:
     """Create the key service's private key and the request that the coordinator approves."""
-    make_request(KEYS, out)
+    make_request(KEYS, out, json=json)
 
 
 @app.command()
-def complete(folder: RequestFolder, approval: Approval) -> None:
+def complete(folder: RequestFolder, approval: Approval, json: Json = False) -> None:
     """Join the key and the approval into the kit of the key service."""
-    make_kit(folder, approval)
+    make_kit(folder, approval, json=json)
 
 
 @app.command()
@@ -93,22 +94,23 @@ def rotate(
         bool, typer.Option("--at-once", help="A key was exposed: end the previous epoch as well.")
     ] = False,
     passphrase_file: PassphraseFile = None,
+    json: Json = False,
 ) -> None:
     """Start a new epoch with a new key, which a running service serves from then on."""
     from wardround.secure_aggregation.keys.material import new_secret
 
     opened = _issuer(kit)
-    _show_new_epoch(opened, "rotate", _epochs(opened, passphrase_file).rotate(new_secret, at_once=at_once))
+    _show_new_epoch(opened, "rotate", _epochs(opened, passphrase_file).rotate(new_secret, at_once=at_once), json=json)
 
 
 @app.command()
-def revoke(kit: KitFolder, site: SiteName, passphrase_file: PassphraseFile = None) -> None:
+def revoke(kit: KitFolder, site: SiteName, passphrase_file: PassphraseFile = None, json: Json = False) -> None:
     """Exclude a site and start a new epoch for which it has no key."""
     from wardround.secure_aggregation.keys.material import new_secret
 
     opened = _issuer(kit)
     _check_site(opened, site)
-    _show_new_epoch(opened, f"revoke {site}", _epochs(opened, passphrase_file).revoke(site, new_secret))
+    _show_new_epoch(opened, f"revoke {site}", _epochs(opened, passphrase_file).revoke(site, new_secret), json=json)
 
 
 @app.command()
@@ -119,15 +121,17 @@ def admit(
         str, typer.Option(help="Fingerprint of the site's certificate, if there were several requests.")
     ] = "",
     passphrase_file: PassphraseFile = None,
+    json: Json = False,
 ) -> None:
     """Admit a site again that was revoked or has a new certificate."""
     opened = _issuer(kit)
     _check_site(opened, site)
     chosen = _epochs(opened, passphrase_file).admit(site, fingerprint)
     _record(opened, f"admit {site}", chosen)
-    typer.echo(f"{site} may ask again")
-    if chosen:
-        typer.echo(f"Compare this fingerprint with the site, by telephone; `revoke` if it is another:\n{chosen}")
+    with printed(json) as result:
+        result.line(f"{site} may ask again", site=site, fingerprint=chosen)
+        if chosen:
+            result.line(f"Compare this fingerprint with the site, by telephone; `revoke` if it is another:\n{chosen}")
 
 
 @app.command()
@@ -139,6 +143,7 @@ def issue(
     out: Annotated[Path, typer.Option(help="The folder for the copies.", file_okay=False)],
     passphrase_file: PassphraseFile = None,
     keyring: KeyringOption = False,
+    json: Json = False,
 ) -> None:
     """Encrypt a copy of the current key for each site's certificate, to be sent; the first call creates the key."""
     from wardround.secure_aggregation.keys.copies import read_certificates, seal_copies
@@ -147,24 +152,31 @@ def issue(
     epochs = _epochs(opened, passphrase_file, keyring=keyring, create=True)
     found = read_certificates(certificates, sites=opened.plan.sites, root=opened.root.read_bytes())
     sealed = seal_copies(epochs, found, study=opened.study_digest, root=opened.root.read_bytes(), out=out)
-    for copy, fingerprint in sealed:
-        _record(opened, f"copy for {copy.site}", fingerprint, epoch=copy.epoch)
-        typer.echo(f"{out.resolve().name}/{copy.file_name}: for {copy.site}, whose certificate is\n  {fingerprint}")
-    typer.echo(f"{out.resolve().name}/parameters.json: for the coordinator; it holds no secret")
-    for missing in sorted(set(opened.plan.sites) - {copy.site for copy, _ in sealed}):
-        typer.echo(f"{missing} gets no copy: it was revoked, or its certificate is not there")
-    parameters = epochs.parameters()
-    typer.echo("Compare each fingerprint with its site by telephone, before the copy is sent.")
-    typer.echo(f"Sites will see epoch {parameters.epoch} and this id; say it by telephone as well:\n{parameters.id}")
+    folder = out.resolve().name
+    with printed(json) as result:
+        result.declare("copies", "without_copy")
+        for copy, fingerprint in sealed:
+            _record(opened, f"copy for {copy.site}", fingerprint, epoch=copy.epoch)
+            line = f"{folder}/{copy.file_name}: for {copy.site}, whose certificate is\n  {fingerprint}"
+            made = {"site": copy.site, "file": out / copy.file_name, "fingerprint": fingerprint}
+            result.item(line, copies=made)
+        line = f"{folder}/parameters.json: for the coordinator; it holds no secret"
+        result.line(line, parameters=out / "parameters.json")
+        for missing in sorted(set(opened.plan.sites) - {copy.site for copy, _ in sealed}):
+            line = f"{missing} gets no copy: it was revoked, or its certificate is not there"
+            result.item(line, without_copy=missing)
+        parameters = epochs.parameters()
+        result.line("Compare each fingerprint with its site by telephone, before the copy is sent.")
+        line = f"Sites will see epoch {parameters.epoch} and this id; say it by telephone as well:\n{parameters.id}"
+        result.line(line, epoch=parameters.epoch, id=parameters.id)
 
 
 @app.command()
-def show(kit: KitFolder, passphrase_file: PassphraseFile = None) -> None:
+def show(kit: KitFolder, passphrase_file: PassphraseFile = None, json: Json = False) -> None:
     """Show the current epoch and which site has which key."""
     opened = _issuer(kit)
     epochs = _epochs(opened, passphrase_file)
     parameters, state = epochs.parameters(), epochs.state()
-    typer.echo(f"epoch {parameters.epoch}, scheme {parameters.scheme}, id {parameters.id}")
     rows = tuple(
         (
             site,
@@ -174,18 +186,33 @@ def show(kit: KitFolder, passphrase_file: PassphraseFile = None) -> None:
         )
         for site in opened.plan.sites
     )
-    Console().print(Table(opened.plan.study, ("site", "state", "epochs", "certificate"), rows).to_rich())
+    sites = [
+        {
+            "site": site,
+            "state": _key_status(state, site),
+            "epochs": list(state.given.get(site, ())),
+            "certificate": state.pinned.get(site, ""),
+        }
+        for site in opened.plan.sites
+    ]
+    with printed(json) as result:
+        line = f"epoch {parameters.epoch}, scheme {parameters.scheme}, id {parameters.id}"
+        result.line(line, epoch=parameters.epoch, scheme=parameters.scheme, id=parameters.id)
+        table = Table(opened.plan.study, ("site", "state", "epochs", "certificate"), rows)
+        result.table("sites", table, sites)
 
 
 @app.command()
 def log(
     kit: KitFolder,
     last: Annotated[int, typer.Option(min=1, help="How many of the newest lines to show.")] = 50,
+    json: Json = False,
 ) -> None:
     """Show who requested what, and the outcome, newest last."""
     from wardround.secure_aggregation.keys.key_log import read_log
 
     opened = _issuer(kit)
+    lines = deque(read_log(opened.files.log), maxlen=last)
     rows = tuple(
         (
             f"{datetime.fromtimestamp(line.time, UTC):%Y-%m-%d %H:%M:%S}",
@@ -196,9 +223,11 @@ def log(
             line.address,
             _short(line.certificate),
         )
-        for line in deque(read_log(opened.files.log), maxlen=last)
+        for line in lines
     )
-    Console().print(Table(opened.files.log.name, _LOG_COLUMNS, rows).to_rich())
+    with printed(json) as result:
+        table = Table(opened.files.log.name, _LOG_COLUMNS, rows)
+        result.table("lines", table, [asdict(line) for line in lines])
 
 
 def _issuer(kit: Path) -> Kit:
@@ -237,13 +266,15 @@ def _epochs(kit: Kit, passphrase_file: Path | None, *, keyring: bool = False, cr
     return Epochs.create(path, lock, study=digest, scheme=key_scheme(study), new=new_secret, logged=logged)
 
 
-def _show_new_epoch(kit: Kit, what: str, parameters: PublicParameters) -> None:
+def _show_new_epoch(kit: Kit, what: str, parameters: PublicParameters, *, json: bool) -> None:
     _record(kit, what, epoch=parameters.epoch)
-    typer.echo(f"epoch {parameters.epoch}, id {parameters.id}")
-    if parameters.oldest == parameters.epoch:
-        typer.echo("Earlier keys are no longer used.")
-    if not kit.plan.keys:
-        typer.echo("Send every site its copy, and the coordinator the parameters: `wardround keys issue`.")
+    with printed(json) as result:
+        result.values(oldest=parameters.oldest)
+        result.line(f"epoch {parameters.epoch}, id {parameters.id}", epoch=parameters.epoch, id=parameters.id)
+        if parameters.oldest == parameters.epoch:
+            result.line("Earlier keys are no longer used.")
+        if not kit.plan.keys:
+            result.line("Send every site its copy, and the coordinator the parameters: `wardround keys issue`.")
 
 
 def _record(kit: Kit, what: str, certificate: str = "", *, epoch: int = 0) -> None:

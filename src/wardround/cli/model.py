@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
 import typer
-from rich.console import Console
 
 from wardround.cli.options import ModelFolder
-from wardround.models.parameter_split import LayeredModel
-from wardround.models.saved import load_model, model_card
-from wardround.models.word_tagger import PRESETS
+from wardround.cli.printing import Json, printed
 from wardround.reports.tables import Cell, Table
-from wardround.studies.transfer_run import saved_transfer_table
+
+if TYPE_CHECKING:
+    from wardround.models.parameter_split import LayeredModel
 
 __all__ = ["app"]
 
@@ -18,10 +20,13 @@ app = typer.Typer(no_args_is_help=True)
 
 
 @app.command()
-def show(model: ModelFolder) -> None:
+def show(model: ModelFolder, json: Json = False) -> None:
     """Show types, tagging scheme, the layer groups with their sizes, and what a transferred model copied."""
+    # Imported here, because the other command needs no torch.
+    from wardround.models.saved import load_model, model_card
+    from wardround.studies.transfer_run import saved_transfer_table
+
     loaded, card = load_model(model), model_card(model)
-    console = Console()
     facts: dict[str, Cell] = {"kind": card["kind"]}
     if "scheme" in card["config"]:
         facts["scheme"] = card["config"]["scheme"]
@@ -32,15 +37,18 @@ def show(model: ModelFolder) -> None:
         del notes["transfer"]
     for name, value in notes.items():
         facts[name] = value if isinstance(value, float) else str(value)
-    console.print(Table(model.name, ("fact", "value"), tuple(facts.items())).to_rich())
-    console.print(groups_table(loaded).to_rich())
-    if transfer is not None:
-        console.print(transfer.to_rich())
+    with printed(json) as result:
+        result.table("card", Table(model.name, ("fact", "value"), tuple(facts.items())), card)
+        result.table("groups", groups_table(loaded))
+        if transfer is not None:
+            result.table("transfer", transfer)
 
 
 @app.command()
-def presets() -> None:
+def presets(json: Json = False) -> None:
     """List the named networks and the layers of each; all end in a CRF."""
+    from wardround.models.presets import PRESETS
+
     rows = tuple(
         (
             name,
@@ -53,7 +61,9 @@ def presets() -> None:
         for name, config in PRESETS.items()
     )
     columns = ("preset", "characters", "context", "word CNN", "BiLSTM", "dense")
-    Console().print(Table("Presets", columns, rows).to_rich())
+    with printed(json) as result:
+        settings = {name: asdict(config) for name, config in PRESETS.items()}
+        result.table("presets", Table("Presets", columns, rows), settings)
 
 
 def groups_table(model: LayeredModel) -> Table:

@@ -13,19 +13,21 @@ from wardround.corpora.corpus_files import refuse_existing
 from wardround.corpora.corpus_format import CorpusFormat, LineCodec, Reporter, fail_on_error
 from wardround.corpora.formats import BUILT_IN_FORMATS, open_format
 from wardround.corpora.type_names import checked_tag_set
-from wardround.errors import CorpusError
+from wardround.errors import CorpusError, UsageError
 from wardround.settings import parse_settings
 from wardround.text.document import Document
 from wardround.text.phi_tag_sets import PHI_TAG_SETS
 
 __all__ = [
     "FORMAT_HELP",
+    "OUT_HELP",
     "Device",
     "Format",
     "FormatOptions",
     "ModelFolder",
     "OutFolder",
     "PhiTagSet",
+    "StudyFile",
     "Track",
     "Types",
     "checked_tag_set",
@@ -48,13 +50,24 @@ PhiTagSet = Annotated[
     ),
 ]
 Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda or cuda:N.")]
-OutFolder = Annotated[
-    Path, typer.Option("--out", help="The run folder; an interrupted run resumes there.", file_okay=False)
-]
+OUT_HELP = "The run folder; an interrupted run resumes there."
+OutFolder = Annotated[Path, typer.Option("--out", help=OUT_HELP, file_okay=False)]
 Track = Annotated[
     str, typer.Option("--track", help="Track the run with tensorboard, mlflow, or both (comma-separated).")
 ]
-ModelFolder = Annotated[Path, typer.Argument(help="A folder that `wardround train` wrote.", exists=True)]
+ModelFolder = Annotated[Path, typer.Argument(help="A model folder, which `wardround train` wrote.")]
+
+
+def _existing_study(path: Path) -> Path:
+    """Return the path of a study file; raise a UsageError that says how to write one if there is none."""
+    if path.is_dir():
+        raise UsageError(f"{path.name} is a folder; name the study file in it")
+    if not path.is_file():
+        raise UsageError(f"there is no study file {path.name}; `wardround study new {path.name}` writes one to edit")
+    return path
+
+
+StudyFile = Annotated[Path, typer.Argument(help="A study file, TOML.", callback=_existing_study)]
 
 
 def chosen_format(name: str, options: list[str] | None) -> CorpusFormat:

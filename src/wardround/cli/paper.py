@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from wardround.cli.options import Device
+from wardround.cli.printing import Json, printed
 from wardround.errors import UsageError
 from wardround.settings import did_you_mean
 
@@ -32,9 +33,13 @@ def command(
     seeds: Annotated[str, typer.Option(help="With --measure: comma-separated; default: those of each study.")] = "",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="With --measure: only list the runs.")] = False,
     add: Annotated[list[Path] | None, typer.Option(help="A results file that was measured elsewhere.")] = None,
+    json: Json = False,
 ) -> None:
     """Show the papers' tables, measured and published, and write them into their pages; or measure them again."""
     papers, reproduce = _import_papers()
+    if json:
+        _print_json(papers, paper, writes=measure or bool(add))
+        return
     if paper == "overview":
         papers.main()
         typer.echo(f"page    {papers.PAGE}")
@@ -99,3 +104,15 @@ def _list(papers: Any, described: Iterable[Any]) -> None:
         typer.echo(f"{paper.name}: {paper.title}")
         for item in paper.items:
             typer.echo(f"  {item.name:11} {item.title:45} {papers.state(paper, item)}")
+
+
+def _print_json(papers: Any, name: str, *, writes: bool) -> None:
+    """Print which tables and figures are measured, of one paper or of all, as one JSON object; no page is written."""
+    if writes:
+        raise UsageError("--json prints what is measured; leave out --measure and --add")
+    known = papers.PAPERS
+    chosen = known.values() if name in ("", "overview") else [_named(known, name, "paper")]
+    with printed(True) as result:
+        for paper in chosen:
+            items = {item.name: {"title": item.title, "state": papers.state(paper, item)} for item in paper.items}
+            result.values(**{paper.name: {"title": paper.title, "items": items}})

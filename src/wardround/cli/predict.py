@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
@@ -11,11 +12,15 @@ from rich.progress import track
 from rich.text import Text
 
 from wardround.cli.options import Device, FormatOptions, ModelFolder, chosen_format, refuse_existing, standard_input
+from wardround.cli.printing import Json, printed, progress_console
 from wardround.corpora.formats import writable_format
+from wardround.corpora.jsonl import Jsonl
+from wardround.corpora.stats import Tally
 from wardround.models.saved import load_model
 from wardround.reports.marked_notes import highlight
 from wardround.studies.single_site import pick_device
 from wardround.tasks.task_table import task_of
+from wardround.text.document import Document
 from wardround.text.plain_text import neutralise
 
 __all__ = ["command"]
@@ -32,6 +37,7 @@ def command(
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="An option of the format to write.")
     ] = None,
     device: Device = "auto",
+    json: Json = False,
 ) -> None:
     """Find entities; write them as brat, JSONL or CoNLL, or show them in the terminal."""
     writer = writable_format(chosen_format(to, to_option))
@@ -40,11 +46,25 @@ def command(
     documents = standard_input() if str(notes) == "-" else chosen_format(format, option).read(notes)
     task = task_of(load_model(model).to(pick_device(device)))
     found = task.predict(documents)
-    if out is None:
+    if out is None and json:
+        _print_documents(found)
+    elif out is None:
         console = Console()
         for document in found:
             console.rule(Text(neutralise(document.id)), style="dim")
             console.print(highlight(document, types=task.entity_types), soft_wrap=False)
     else:
-        writer.write(track(found, description="notes", console=Console(stderr=True)), out)
-        typer.echo(str(out))
+        written = Tally()
+        with printed(json) as result:
+            writer.write(written.watch(track(found, description="notes", console=progress_console())), out)
+            result.line(str(out), out=out, documents=written.counts.documents, entities=written.counts.entities)
+
+
+def _print_documents(documents: Iterable[Document]) -> None:
+    """Print `{"documents": […]}` as the notes come, in constant memory; each has the form of a line of JSONL."""
+    codec = Jsonl().line_codec
+    assert codec is not None, "JSONL has one document on each line"
+    typer.echo('{"documents": [', nl=False)
+    for number, document in enumerate(documents):
+        typer.echo((",\n" if number else "\n") + codec.encode(document), nl=False)
+    typer.echo("\n]}")

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from wardround.cli.printing import Json, printed
 from wardround.errors import UsageError
 
 __all__ = [
@@ -64,6 +65,7 @@ def command(
     port: Port = 8002,
     days: Days = 365,
     keys: KeysAddress = "",
+    json: Json = False,
 ) -> None:
     """Create all kits of a study at once, for a rehearsal.
 
@@ -74,8 +76,9 @@ def command(
         from wardround.provisioning.kits import provision
         from wardround.studies.networked import plan_kits
     made = provision(*plan_kits(study, host=host, port=port, days=days, keys=keys), out)
-    for name in made:
-        typer.echo(f"{out.resolve().name}/{name}")
+    with printed(json) as result:
+        for name in made:
+            result.item(f"{out.resolve().name}/{name}", kits=out / name)
 
 
 @contextmanager
@@ -89,23 +92,28 @@ def require_flare() -> Iterator[None]:
         raise
 
 
-def make_request(name: str, out: Path) -> None:
+def make_request(name: str, out: Path, *, json: bool) -> None:
     """Create a private key and a certificate request in `out`, and print what to do with them."""
     with require_flare():
         from wardround.provisioning import kits
     made = kits.request(name, out)
-    typer.echo(f"{out.resolve().name}/{made.name}: send it to the coordinator")
-    typer.echo(f"{out.resolve().name}/{made.with_suffix('.key').name}: the private key; never send it")
+    key = made.with_suffix(".key")
+    with printed(json) as result:
+        result.line(f"{out.resolve().name}/{made.name}: send it to the coordinator", request=out / made.name)
+        result.line(f"{out.resolve().name}/{key.name}: the private key; never send it", key=out / key.name)
 
 
-def make_kit(folder: Path, approval: Path) -> None:
+def make_kit(folder: Path, approval: Path, *, json: bool) -> None:
     """Create the kit for the request in `folder`, and print the fingerprint to compare."""
     with require_flare():
         from wardround.provisioning import kits
     kit = kits.read_kit(kits.complete(folder, approval))
     holder = "the key service" if kit.role == "keys" else kit.name
-    typer.echo(f"{folder.resolve().name}/{kit.path.name}: the kit of {holder} in the study {kit.plan.study}")
-    typer.echo(f"It trusts {kit.plan.host}:{kit.plan.port} until {kit.expires:%Y-%m-%d}.")
-    typer.echo(
-        f"Compare this fingerprint with the coordinator by another channel than the approval:\n{kit.fingerprint}"
-    )
+    with printed(json) as result:
+        line = f"{folder.resolve().name}/{kit.path.name}: the kit of {holder} in the study {kit.plan.study}"
+        result.line(line, kit=kit.path, study=kit.plan.study)
+        coordinator = f"{kit.plan.host}:{kit.plan.port}"
+        line = f"It trusts {coordinator} until {kit.expires:%Y-%m-%d}."
+        result.line(line, coordinator=coordinator, expires=kit.expires.isoformat())
+        line = "Compare this fingerprint with the coordinator by another channel than the approval:"
+        result.line(f"{line}\n{kit.fingerprint}", fingerprint=kit.fingerprint)

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, cast
 
 import typer
-from rich.console import Console
 from rich.progress import track
 
 from wardround.cli.options import Device, FormatOptions, chosen_format, refuse_existing, standard_input
-from wardround.corpora.corpus_format import check_choice
+from wardround.cli.printing import Json, notice, printed, progress_console
+from wardround.corpora.corpus_format import CorpusFormat, check_choice
 from wardround.errors import UsageError
 from wardround.models.saved import load_model
 from wardround.redaction.outputs import check_output, output_for
 from wardround.redaction.patterns import Language
-from wardround.redaction.redaction_run import AUDIT, redact_into
+from wardround.redaction.redaction_run import AUDIT, RedactedNote, redact_into
 from wardround.redaction.redaction_settings import Ids, RedactionSettings
 from wardround.redaction.replacing import How
 from wardround.studies.single_site import pick_device
@@ -60,8 +62,11 @@ def command(
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Resume an interrupted run.")] = False,
     device: Device = "auto",
+    json: Json = False,
 ) -> None:
     """Redact notes into a folder, with an audit file of what was hidden where; no original is kept or shown."""
+    if json and out is None:
+        raise UsageError("--json prints the counts of a run into a folder: add --out FOLDER")
     check_choice("language", language, Language)
     check_choice("way with ids", ids, Ids)
     settings = RedactionSettings(how, cast(Language, language), threshold, patterns, patient, cast(Ids, ids))
@@ -73,7 +78,7 @@ def command(
             refuse_existing(path)
     redaction = settings.redaction(None if model is None else task_of(load_model(model).to(pick_device(device))), key)
     if model is None:
-        typer.echo("wardround: no --model: patterns find no names, streets or places", err=True)
+        notice("wardround: no --model: patterns find no names, streets or places")
     documents = standard_input(form.line_codec) if str(notes) == "-" else form.read(notes)
     if out is not None:
         options = " ".join((format, *(option or ())))
@@ -86,12 +91,27 @@ def command(
             resume=resume,
             review=review,
         )
-        count = sum(1 for _ in track(done, description="notes", console=Console(stderr=True)))
-        typer.echo(f"{count:,} notes redacted into {out.name}; what was hidden where is in {AUDIT}")
+        _show_counts(done, out, as_json=json)
         return
     if str(notes) != "-" or review is not None or resume:
         raise UsageError("give a folder to write to: --out FOLDER; only standard input is redacted without a folder")
-    for note in redaction.notes(documents):
+    _print_notes(redaction.notes(documents), form)
+
+
+def _show_counts(done: Iterable[RedactedNote], out: Path, *, as_json: bool) -> None:
+    """Redact the notes that the iterator yields, and print how many they were and what was hidden, by type."""
+    count, hidden = 0, Counter[str]()
+    for note in track(done, description="notes", console=progress_console()):
+        count += 1
+        hidden.update(mark.type for mark in note.redacted.marks)
+    with printed(as_json) as result:
+        line = f"{count:,} notes redacted into {out.name}; what was hidden where is in {AUDIT}"
+        result.line(line, out=out, audit=out / AUDIT, notes=count, hidden=hidden)
+
+
+def _print_notes(redacted: Iterable[RedactedNote], form: CorpusFormat) -> None:
+    """Print redacted notes as they come: a line each if the format has one, otherwise their text."""
+    for note in redacted:
         if form.line_codec is not None:
             typer.echo(form.line_codec.encode(note.document))
         else:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from wardround.cli.printing import Json, printed
 from wardround.studies.run_reports import report_runs
 
 __all__ = ["command"]
@@ -23,8 +25,11 @@ def command(
     examples: Annotated[
         int, typer.Option(min=0, help="Number of example predictions on synthetic or public notes.")
     ] = 4,
+    json: Json = False,
 ) -> None:
     """Write a page that needs no network, its tables as Markdown and CSV, its charts as PNG and SVG."""
     written = report_runs(runs, out, examples=examples)
-    typer.echo(f"page    {written.page}\ntables  {written.markdown}, and {len(written.tables)} as CSV")
-    typer.echo(f"charts  {len(written.charts)} files in {written.page.parent / 'charts'}")
+    with printed(json) as result:
+        result.values(**asdict(written))
+        result.line(f"page    {written.page}\ntables  {written.markdown}, and {len(written.tables)} as CSV")
+        result.line(f"charts  {len(written.charts)} files in {written.page.parent / 'charts'}")

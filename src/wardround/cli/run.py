@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from dataclasses import asdict
 from typing import Annotated
 
 import torch
 import typer
-from rich.console import Console
 
-from wardround.cli.options import Device, OutFolder, Track, listed
+from wardround.cli.options import Device, OutFolder, StudyFile, Track, listed
+from wardround.cli.printing import Json, printed, progress_console
 from wardround.reports.progress import StudyProgress
 from wardround.reports.score_tables import study_tables
 from wardround.studies.one_machine import run_on_one_machine
@@ -24,7 +24,7 @@ __all__ = ["command"]
 
 
 def command(
-    study: Annotated[Path, typer.Argument(help="A study file; `wardround study new` writes one.", exists=True)],
+    study: StudyFile,
     out: OutFolder,
     device: Device = "auto",
     workers: Annotated[
@@ -35,22 +35,32 @@ def command(
         bool, typer.Option("--ledgers", help="Have each site write its ledger, as in a networked study.")
     ] = False,
     track: Track = "",
+    json: Json = False,
 ) -> None:
     """Run or resume a study: score every site, write its model, the events and a report."""
     torch.set_num_threads(threads)
     described = read_study(study)
     folder = RunFolder(out)
     rounds = described.algorithm.config.rounds
-    progress = StudyProgress(described.study.name, list(described.sites), rounds)
+    progress = StudyProgress(described.study.name, list(described.sites), rounds, console=progress_console())
     with progress, tracked(described, folder, listed(track) or (), say=progress.on_event):
         outcome = run_on_one_machine(
             described, folder, device=pick_device(device), watcher=progress, workers=workers, ledgers=ledgers
         )
     write_own_report(folder)
-    for table in study_tables(outcome.sites):
-        Console().print(table.to_rich())
-    traffic = f"up {size_text(outcome.traffic.up)}, down {size_text(outcome.traffic.down)}"
-    typer.echo(f"rounds  {outcome.rounds}, the best {outcome.best_round}; {traffic}")
-    for name in outcome.sites:
-        typer.echo(f"model   {name:12} {folder.site(name) / 'model'}")
-    typer.echo(f"report  {folder.report}")
+    models = {name: folder.site(name) / "model" for name in outcome.sites}
+    with printed(json) as result:
+        scores = {name: site.as_json() | {"model": models[name]} for name, site in outcome.sites.items()}
+        result.values(study=described.study.name, sites=scores)
+        for table in study_tables(outcome.sites):
+            result.show(table)
+        result.line(
+            f"rounds  {outcome.rounds}, the best {outcome.best_round}; "
+            f"up {size_text(outcome.traffic.up)}, down {size_text(outcome.traffic.down)}",
+            rounds=outcome.rounds,
+            best_round=outcome.best_round,
+            traffic=asdict(outcome.traffic),
+        )
+        for name, model in models.items():
+            result.line(f"model   {name:12} {model}")
+        result.line(f"report  {folder.report}", report=folder.report)

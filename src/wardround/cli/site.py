@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from wardround.cli.options import Device, FormatOptions
+from wardround.cli.printing import Json, printed
 from wardround.cli.provision import (
     Approval,
     KeyFolder,
@@ -37,15 +39,15 @@ app = typer.Typer(help="Take part in a networked study.", no_args_is_help=True)
 
 
 @app.command()
-def request(name: SiteName, out: KeyFolder) -> None:
+def request(name: SiteName, out: KeyFolder, json: Json = False) -> None:
     """Create a private key and the request that the coordinator approves."""
-    make_request(name, out)
+    make_request(name, out, json=json)
 
 
 @app.command()
-def complete(folder: RequestFolder, approval: Approval) -> None:
+def complete(folder: RequestFolder, approval: Approval, json: Json = False) -> None:
     """Join the key and the approval into a kit."""
-    make_kit(folder, approval)
+    make_kit(folder, approval, json=json)
 
 
 @app.command()
@@ -54,6 +56,7 @@ def review(
     accept: Annotated[bool, typer.Option("--accept", help="Accept the study, so that the site answers.")] = False,
     vectors: Vectors = None,
     public: Public = None,
+    json: Json = False,
 ) -> None:
     """Explain what the study would do here and what would leave; the site answers only after it is accepted."""
     with require_flare():
@@ -64,14 +67,19 @@ def review(
     opened = _site_kit(read_kit(kit))
     address = f"{opened.plan.host}:{opened.plan.port}"
     study = networked.study_of(opened, site_agent.LocalPaths(vectors, public))
-    for section in review_study(study, opened.name, coordinator=address):
-        typer.secho(f"\n{section.heading}", bold=True)
-        for line in section.lines:
-            typer.echo(f"  {line}")
-    if accept:
-        site_agent.accept(opened)
-    state = "Accepted." if site_agent.has_accepted(opened) else "Not accepted: add --accept to take part."
-    typer.echo(f"\n{state}")
+    sections = review_study(study, opened.name, coordinator=address)
+    with printed(json) as result:
+        result.values(study=opened.plan.study, site=opened.name, coordinator=address)
+        result.values(sections=[asdict(section) for section in sections])
+        for section in sections:
+            result.line(f"\n{section.heading}", bold=True)
+            for line in section.lines:
+                result.line(f"  {line}")
+        if accept:
+            site_agent.accept(opened)
+        accepted = site_agent.has_accepted(opened)
+        state = "Accepted." if accepted else "Not accepted: add --accept to take part."
+        result.line(f"\n{state}", accepted=accepted)
 
 
 @app.command()
@@ -145,6 +153,7 @@ def key(
     new_service: Annotated[
         bool, typer.Option("--new-service", help="The key service has a new certificate; accept it.")
     ] = False,
+    json: Json = False,
 ) -> None:
     """Store the study's sealing key in this site's vault, from a copy that was sent or from the key service."""
     with require_flare():
@@ -161,16 +170,21 @@ def key(
         opened.files.service.unlink(missing_ok=True)
     lock = lock_from(passphrase_file, keyring=keyring and not opened.files.vault.exists())
     keys = SiteKeys(opened.files, study=opened.study_digest, service=opened.plan.keys, lock=lock)
-    if file is not None:
-        secret = keys.load_copy(SealedCopy.from_bytes(file.read_bytes()), opened.name)
-        typer.echo(f"epoch {secret.epoch}; compare this id by telephone with the issuer:\n{secret.id}")
-    else:
-        parameters, _ = keys.current()
-        service = opened.files.service.read_text(encoding="ascii").strip()
-        typer.echo(f"epoch {parameters.epoch}, id {parameters.id}")
-        typer.echo(f"Compare this fingerprint by telephone with the operator of the key service:\n{service}")
-    own = fingerprint_of(opened.certificate.read_bytes())
-    typer.echo(f"The fingerprint of this site's own certificate, if somebody asks for it:\n{own}")
+    with printed(json) as result:
+        if file is not None:
+            secret = keys.load_copy(SealedCopy.from_bytes(file.read_bytes()), opened.name)
+            line = f"epoch {secret.epoch}; compare this id by telephone with the issuer:\n{secret.id}"
+            result.line(line, epoch=secret.epoch, id=secret.id)
+        else:
+            parameters, _ = keys.current()
+            service = opened.files.service.read_text(encoding="ascii").strip()
+            line = f"epoch {parameters.epoch}, id {parameters.id}"
+            result.line(line, epoch=parameters.epoch, id=parameters.id)
+            line = f"Compare this fingerprint by telephone with the operator of the key service:\n{service}"
+            result.line(line, service=service)
+        own = fingerprint_of(opened.certificate.read_bytes())
+        line = f"The fingerprint of this site's own certificate, if somebody asks for it:\n{own}"
+        result.line(line, fingerprint=own)
 
 
 def _site_kit(kit: Kit) -> Kit:

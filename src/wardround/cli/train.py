@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -22,6 +21,7 @@ from wardround.cli.options import (
     listed,
 )
 from wardround.cli.outcome import show_outcome, show_warnings
+from wardround.cli.printing import Json, notice, printed, progress_console
 from wardround.models.families import ModelChoice
 from wardround.models.family_table import chosen_family
 from wardround.reports.progress import TrainingProgress
@@ -66,6 +66,7 @@ def command(
     seed: Annotated[int, typer.Option(help="The same seed gives the same model on the same machine.")] = 0,
     device: Device = "auto",
     track: Track = "",
+    json: Json = False,
 ) -> None:
     """Train, stop early on the development set, score on the test set, save model and report."""
     choice = ModelChoice(preset, encoder, vectors, parse_settings(model_option), bart, family)
@@ -77,9 +78,9 @@ def command(
     bound = task_at_one_site(task_choice, choice, notes.train, seed=seed)
     bound.model.to(pick_device(device))
     folder, title = RunFolder(out), f"{Path(chosen_family(choice, task)[1].name).name} on {data.name}"
-    tracking = tracked_training(
-        title, folder, asdict(config), trackers=listed(track) or (), say=partial(typer.echo, err=True)
-    )
-    with TrainingProgress(out.name, config.epochs) as progress, tracking:
+    tracking = tracked_training(title, folder, asdict(config), trackers=listed(track) or (), say=notice)
+    with TrainingProgress(out.name, config.epochs, console=progress_console()) as progress, tracking:
         outcome = train_at_one_site(bound, notes, config, folder=folder, listener=progress)
-    show_outcome(outcome, folder, title, settings={**bound.model.settings(), **asdict(config)})
+    settings = {**bound.model.settings(), **asdict(config)}
+    with printed(json) as result:
+        show_outcome(outcome, folder, title, result=result, settings=settings)

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from wardround.cli.options import Device, Format, FormatOptions, OutFolder, Types, chosen_format, listed
 from wardround.cli.outcome import show_outcome, show_warnings
+from wardround.cli.printing import Json, printed, progress_console
 from wardround.models.families import ModelChoice
 from wardround.models.transfer import load_source
 from wardround.reports.progress import TrainingProgress
@@ -58,6 +58,7 @@ def command(
     fraction: Annotated[float, typer.Option(help="Share of the training notes to train on.")] = 1.0,
     seed: Annotated[int, typer.Option(help="The same seed gives the same model on the same machine.")] = 0,
     device: Device = "auto",
+    json: Json = False,
 ) -> None:
     """Start from a saved model, train on the target's notes, score, save model and report."""
     transfer = TransferSettings(up_to, past_gaps, listed(freeze) or (), freeze_up_to)
@@ -71,10 +72,11 @@ def command(
     path = source.resolve()
     name = path.parent.name if path.name == "model" else path.name  # of the run: all model folders have one name
     taken = transfer_table(beginning, f"{name} up to {beginning.report.up_to}")
-    Console().print(taken.to_rich())
     folder, task = RunFolder(out), task_of(target.to(pick_device(device)))
-    with TrainingProgress(out.name, config.epochs) as progress:
-        outcome = train_at_one_site(task, notes, config, folder=folder, listener=progress, notes=beginning.notes())
     title = f"{name} transferred to {data.name}"
     settings = {**target.settings(), **asdict(config), "fraction": fraction}
-    show_outcome(outcome, folder, title, settings=settings, more=[taken])
+    with printed(json) as result:
+        result.table("transfer", taken)
+        with TrainingProgress(out.name, config.epochs, console=progress_console()) as progress:
+            outcome = train_at_one_site(task, notes, config, folder=folder, listener=progress, notes=beginning.notes())
+        show_outcome(outcome, folder, title, result=result, settings=settings, more=[taken])

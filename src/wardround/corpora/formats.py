@@ -49,7 +49,10 @@ FORMATS: Mapping[str, type[CorpusFormat]] = Registry("wardround.formats", BUILT_
 def open_format(name: str, options: Mapping[str, str] | None = None) -> CorpusFormat:
     """Return the format with this name and these options; raise `UsageError` for an unknown name or option."""
     if name not in FORMATS:
-        raise UsageError(f"{name!r} is not a format{did_you_mean(name, FORMATS)}; there are {', '.join(FORMATS)}")
+        raise UsageError(
+            f"{name!r} is not a format{did_you_mean(name, FORMATS)}; there are {', '.join(FORMATS)}; "
+            "`wardround data check --help` shows how one is chosen"
+        )
     cls = FORMATS[name]
     return cls(**convert_settings(cls, options or {}, name))
 

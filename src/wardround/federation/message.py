@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wardround.errors import MessageError
+from wardround.parsing import is_integer
 
 __all__ = ["Array", "Data", "Message", "MessageBuffer", "Value", "content_digest", "decode", "encode", "grouped"]
 
@@ -234,7 +235,7 @@ def _check_shape(shape: Any) -> None:
 
 
 def _is_size(size: Any) -> bool:
-    return isinstance(size, int) and not isinstance(size, bool) and 0 <= size < _LONGEST_AXIS
+    return is_integer(size) and 0 <= size < _LONGEST_AXIS
 
 
 def _check_value(value: Any, depth: int = 0) -> None:

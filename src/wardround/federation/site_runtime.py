@@ -114,7 +114,7 @@ class Site:
         self.shared_optimizer = self._optimizer_for(self.shared)
         self.round = 0  # the last round this site trained in
         self.batches_drawn = 0
-        self.held: dict[str, Tensor] = {}  # what an algorithm keeps at the site until a later exchange
+        self.algorithm_state: dict[str, Tensor] = {}  # what an algorithm keeps at the site until a later exchange
         self._order: list[list[int]] = []
         self._order_key = (-1, 0, 0, "")
         self._request = ("", Message())  # the present step and its question
@@ -281,7 +281,7 @@ class Site:
         """Return everything that the next rounds of this site depend on."""
         tensors = {f"private/{name}": parameter.detach() for name, parameter in self.private.items()}
         tensors |= {f"kept/{name}": tensor for name, tensor in self._best.items()}
-        tensors |= {f"held/{name}": tensor for name, tensor in self.held.items()}
+        tensors |= {f"held/{name}": tensor for name, tensor in self.algorithm_state.items()}
         tensors |= {f"optimizer/{name}": tensor for name, tensor in self.private_optimizer.state().items()}
         tensors |= {f"shared_optimizer/{name}": tensor for name, tensor in self.shared_optimizer.state().items()}
         tensors |= {f"aggregation/{n}": tensor for n, tensor in self.aggregation.state().items()}
@@ -308,7 +308,7 @@ class Site:
         copy_into(self.private, tensors_under("private", tensors))
         device = self.model.device
         self._best = {name: tensor.to(device) for name, tensor in tensors_under("kept", tensors).items()}
-        self.held = {name: tensor.to(device) for name, tensor in tensors_under("held", tensors).items()}
+        self.algorithm_state = {name: tensor.to(device) for name, tensor in tensors_under("held", tensors).items()}
         self.private_optimizer.load(tensors_under("optimizer", tensors))
         self.shared_optimizer.load(tensors_under("shared_optimizer", tensors))
         # Version 0.1 saved the state of the aggregation under "giving".

@@ -35,7 +35,7 @@ from typing import IO, Any, NamedTuple, Protocol
 from wardround.errors import MessageError
 from wardround.federation.federation import code_of, safe_code
 from wardround.federation.message import Data, Message, decode, encode
-from wardround.parsing import parse_json
+from wardround.parsing import is_integer, parse_json
 
 __all__ = [
     "BytesWorker",
@@ -129,7 +129,7 @@ class _Frame(NamedTuple):
 def round_of(message: Message) -> int:
     """Return the round that a message names; 0 if it names none."""
     found = message.values.get("round")
-    return found if isinstance(found, int) and not isinstance(found, bool) else 0
+    return found if is_integer(found) else 0
 
 
 class WorkerProcess:

@@ -14,14 +14,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
-
-from torch import Tensor
+from typing import TYPE_CHECKING, Any
 
 from wardround.errors import ModelError, UsageError
-from wardround.models.parameter_split import LayeredModel
 from wardround.text.relation_sets import RelationSet
 from wardround.text.tag_sets import TagSet
+
+if TYPE_CHECKING:  # a declaration only refers to networks, and the presets must be readable without torch
+    from torch import Tensor
+
+    from wardround.models.parameter_split import LayeredModel
 
 __all__ = [
     "ADAPTER_TRAINING",

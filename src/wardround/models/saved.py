@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,7 +21,10 @@ from wardround.parsing import MalformedDataError, read_json
 
 __all__ = ["load_model", "model_card", "save_model"]
 
+_log = logging.getLogger(__name__)
+
 _FORMAT = 1
+_MOST_NAMED = 4  # folders in an error
 
 
 def save_model(model: LayeredModel, folder: Path, *, notes: Mapping[str, Any] | None = None) -> None:
@@ -49,6 +53,7 @@ def load_model(folder: Path) -> LayeredModel:
         raise ModelError(f"{folder.name}: this version does not know the model family {card['kind']!r}")
     model = FAMILIES[card["kind"]].load(folder, card)
     model.eval()
+    _log.info("loaded a %s of %d types", card["kind"], len(card["types"]))
     return model
 
 
@@ -57,7 +62,7 @@ def model_card(folder: Path) -> dict[str, Any]:
     try:
         card = read_json(folder / CARD)
     except FileNotFoundError:
-        raise ModelError(f"folder {folder.name!r} holds no model: there is no {CARD} in it") from None
+        raise ModelError(_no_model(folder)) from None
     except OSError as error:
         raise ModelError(f"{folder.name}/{CARD} cannot be read ({error.strerror})") from error
     except MalformedDataError as error:
@@ -73,3 +78,17 @@ def model_card(folder: Path) -> dict[str, Any]:
     ):
         raise ModelError(f"{folder.name}/{CARD} is not a model card of format {_FORMAT}")
     return card
+
+
+def _no_model(folder: Path) -> str:
+    """Return an error for a folder without a model, which names the folders below it that would do."""
+    if not folder.is_dir():
+        return f"there is no folder {folder.name!r}; `wardround train` writes a model to the folder model of its --out"
+    depths = ("*", "*/*", "*/*/*")  # of a training, of one site of a study, and of the demo's study
+    below = [path.parent.relative_to(folder) for depth in depths for path in sorted(folder.glob(f"{depth}/{CARD}"))]
+    if not below:
+        remedy = "`wardround train` writes a model to the folder model of its --out"
+    else:
+        named = ", ".join((Path(folder.name) / path).as_posix() for path in below[:_MOST_NAMED])
+        remedy = f"try {named}" + (" …" if len(below) > _MOST_NAMED else "")
+    return f"folder {folder.name!r} holds no model: there is no {CARD} in it; {remedy}"

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from math import log
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import matplotlib
 import numpy as np
@@ -22,12 +22,14 @@ from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
-from matplotlib.typing import RcKeyType
 
 from wardround.evaluation.entity_scores import Confusion
 from wardround.evaluation.significance import Interval
 from wardround.text.palette import SERIES, ink_on
 from wardround.text.plain_text import neutralise
+
+if TYPE_CHECKING:
+    from matplotlib.typing import RcKeyType  # Matplotlib 3.10 and earlier do not have it
 
 __all__ = [
     "Band",

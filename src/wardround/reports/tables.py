@@ -1,4 +1,4 @@
-"""Tables as plain data, and four ways to show one: terminal, Markdown, CSV and HTML."""
+"""Tables as plain data, and five ways to show one: terminal, Markdown, CSV, HTML and records for JSON."""
 
 from __future__ import annotations
 
@@ -120,16 +120,21 @@ class Table:
             writer.writerow([_csv_cell(found.get(part)) for found, parts in cells for part in parts])
         return stream.getvalue()
 
-    def records(self) -> list[dict[str, _Plain]]:
-        """Return rows and totals as dictionaries of unrounded values; a cell of several numbers has a key for each."""
-        return [
-            {
-                f"{name} {part}" if part else name: value
-                for name, cell in zip(self.columns, row, strict=True)
-                for part, value in (_csv_parts(cell) or {"": None}).items()
-            }
-            for row in (*self.rows, *self.totals)
-        ]
+    def to_records(self) -> list[dict[str, _Plain]]:
+        """Return one dictionary per row, totals last, with unrounded numbers; empty cells are None.
+
+        The keys are the columns of the CSV file.
+        """
+        records = []
+        for row in (*self.rows, *self.totals):
+            record: dict[str, _Plain] = {}
+            for name, cell in zip(self.columns, row, strict=True):
+                if isinstance(cell, Figures):
+                    record |= {f"{name} {part}" if part else name: value for part, value in cell.parts.items()}
+                else:
+                    record[name] = cell
+            records.append(record)
+        return records
 
     def to_html(self) -> str:
         """Return an escaped `<table>`; numbers have the class `number`, long texts `prose`, totals are a `<tfoot>`."""

@@ -15,6 +15,7 @@ from types import MappingProxyType
 from wardround.errors import MessageError
 from wardround.federation.federation import SiteId
 from wardround.federation.message import Value
+from wardround.parsing import is_integer
 
 __all__ = ["DIGEST", "Exchange", "is_site_name"]
 
@@ -116,7 +117,7 @@ def _text(value: Value) -> str:
 
 
 def _count(value: Value) -> int:
-    if not isinstance(value, int) or isinstance(value, bool):
+    if not is_integer(value):
         raise MessageError("exchange", "a value must be a whole number")
     return value
 

@@ -212,10 +212,6 @@ class TableSum:
         else:
             self.numbers[rows if self.rows is None else np.searchsorted(self.rows, rows)] += numbers
 
-    def total(self) -> Array:
-        """Return the sum as a whole array."""
-        return self.numbers if self.rows is None else scatter_rows(self.numbers, self.rows, self.shape)
-
 
 def _touched(array: Array) -> Array | SparseRows:
     """Return the non-zero rows of a large table if they are fewer than half of it; otherwise return the array."""

@@ -23,7 +23,7 @@ from wardround.tasks import ner
 from wardround.text.tag_schemes import BIO
 from wardround.text.tag_sets import TagSet
 
-__all__ = ["METHODS", "DemoResult", "demo_studies", "run_demo"]
+__all__ = ["METHODS", "QUICK_NOTE", "DemoResult", "demo_studies", "run_demo"]
 
 Watch = Callable[[Study], AbstractContextManager[Watcher]]
 
@@ -32,6 +32,7 @@ FedNER: embeddings and word CNN trained together by gradients, the layers above 
 one network on everybody's notes, an output layer a hospital, which hospitals may not do. Each model is the one of its
 best round on the development notes, scored on test notes whose mentions are largely unseen in training. The text was
 written from a seed by rules; no real person is in it."""
+QUICK_NOTE = "Quick demo: a small network and a few rounds show that everything runs; the scores are not meaningful."
 # FedNER's network at half its widths: the built-in hospitals are small, and a demo should end in minutes.
 _NETWORK: Mapping[str, Any] = {
     "preset": "fedner",
@@ -56,6 +57,17 @@ METHODS: Mapping[str, Mapping[str, Any]] = {
         "training": {"batch_size": 32, "learning_rate": 0.004},
     },
 }
+# The quick demo ends in seconds: it shows that an installation works, and nothing about the methods.
+_QUICK_NETWORK: Mapping[str, Any] = {
+    **_NETWORK,
+    "word_dimension": 16,
+    "word_buckets": 1024,
+    "character_dimension": 8,
+    "character_width": 16,
+    "word_cnn": 16,
+    "lstm": 16,
+}
+_QUICK_ROUNDS = {"single site": 1, "FedNER": 20, "pooled": 20}
 
 
 @dataclass(frozen=True)
@@ -67,8 +79,13 @@ class DemoResult:
     report: Path
 
 
-def demo_studies(seed: int = 0) -> dict[str, Study]:
-    """Return the studies of the demo by method, as study files would define them."""
+def demo_studies(seed: int = 0, *, quick: bool = False) -> dict[str, Study]:
+    """Return the studies of the demo by method, as study files would define them.
+
+    Args:
+        seed: the seed of the studies and of the synthetic notes.
+        quick: a smaller network and few rounds, for a run of seconds whose scores are not meaningful.
+    """
     sites = {
         hospital.name: {"built_in": hospital.name, "types": list(hospital.types)}
         for hospital in clinical_hospitals(seed)
@@ -77,10 +94,12 @@ def demo_studies(seed: int = 0) -> dict[str, Study]:
         method: study_from(
             {
                 "study": {"name": method, "seed": seed},
-                "model": dict(_NETWORK),
+                "model": dict(_QUICK_NETWORK if quick else _NETWORK),
                 "privacy": {"minimum_sites": len(sites)},
                 "sites": sites,
-                **settings,
+                "algorithm": settings["algorithm"] | ({"rounds": _QUICK_ROUNDS[method]} if quick else {}),
+                "training": settings["training"],
+                **({"evaluation": {"every": _QUICK_ROUNDS[method]}} if quick else {}),
             }
         )
         for method, settings in METHODS.items()
@@ -88,9 +107,9 @@ def demo_studies(seed: int = 0) -> dict[str, Study]:
 
 
 def run_demo(
-    folder: Path, studies: Mapping[str, Study], *, watch: Watch, device: str = "auto", workers: int = 0
+    folder: Path, studies: Mapping[str, Study], *, watch: Watch, device: str = "auto", workers: int = 0, note: str = ""
 ) -> DemoResult:
-    """Run or resume every study, and write a report that compares their scores."""
+    """Run or resume every study, and write a report that compares their scores, with `note` before its text."""
     outcomes = {}
     for method, study in studies.items():
         with watch(study) as watcher:
@@ -100,7 +119,7 @@ def run_demo(
     seed = next(iter(studies.values())).study.seed
     sites = tuple(_site_scores(hospital, outcomes) for hospital in clinical_hospitals(seed))
     report = folder / "report.html"
-    write_sites_page(report, "Wardround on the built-in hospitals", _PROSE, sites)
+    write_sites_page(report, "Wardround on the built-in hospitals", f"{note}\n\n{_PROSE}" if note else _PROSE, sites)
     models = {site.name: RunFolder(_folder(folder, "FedNER").site(site.name)).model for site in sites}
     return DemoResult(sites, models, report)
 

@@ -58,7 +58,10 @@ def run_folder_at(path: Path) -> Path:
     for folder in (path, path / "run"):
         if (folder / _EVENTS).is_file() or (folder / _SCORES).is_file():
             return folder
-    raise UsageError(f"{_name_of(path)} is not a run folder: it contains neither {_EVENTS} nor {_SCORES}")
+    raise UsageError(
+        f"{_name_of(path)} is not a run folder: it contains neither {_EVENTS} nor {_SCORES}; name the --out of a "
+        "`wardround run` or `wardround train`"
+    )
 
 
 def read_run(path: Path) -> RunRecord:

@@ -26,7 +26,7 @@ def report_runs(runs: Sequence[Path], out: Path | None = None, *, examples: int 
     """
     for path in runs:
         if not path.is_dir():
-            raise UsageError(f"{path.name} is no folder; name the folders of runs")
+            raise UsageError(f"{path.name} is no folder; name the --out of a `wardround run` or `wardround train`")
     if len(runs) == 1:
         record = with_examples(_read_with_transfer(runs[0]), runs[0], examples)
         return write_report(out or runs[0] / "report", record.title, run_sections(record))

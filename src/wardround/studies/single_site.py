@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -36,12 +37,15 @@ __all__ = [
     "calibration_notes",
     "digest_of_documents",
     "figures_by_type",
+    "figures_of",
     "load_part",
     "load_site",
     "pick_device",
     "site_of",
     "train_at_one_site",
 ]
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -90,19 +94,8 @@ class Outcome:
 
     def as_json(self) -> dict[str, Any]:
         """Return plain values for `scores.json`."""
-        counts = self.score.counts
-        by_mode = {
-            name: typed.micro.figures() | {"interval": [self.f1[name].low, self.f1[name].high]}
-            for name, typed in counts.items()
-        }
-        return {
-            "scored_on": self.scored_on,
-            "documents": self.score.documents,
-            **by_mode,
-            "types": figures_by_type(counts, {name: self.score.type_intervals(name) for name in counts}),
-            **({} if self.score.leakage is None else {"leakage": self.score.leakage.figures()}),
-            "epochs": [asdict(record) for record in self.records],
-        }
+        epochs = [asdict(record) for record in self.records]
+        return {"scored_on": self.scored_on, **figures_of(self.score, self.f1), "epochs": epochs}
 
 
 @dataclass(frozen=True)
@@ -119,6 +112,8 @@ def load_site(path: Path, form: CorpusFormat) -> Site:
     if places and "train" not in places:
         raise TrainingError(f"{path.name} has parts called {', '.join(places)} but no training part")
     parts = {name: tuple(form.read(place)) for name, place in (places or {WHOLE: path}).items()}
+    for name, part in parts.items():
+        _log.info("read %d notes of the part %s", len(part), name)
     if places and (path / MANIFEST).is_file():
         verify(Manifest.read(path / MANIFEST), parts)
     return site_of(parts)
@@ -138,7 +133,9 @@ def load_part(path: Path, form: CorpusFormat, part: str) -> list[Document]:
     places = find_splits(path)
     if places and part not in places:
         raise TrainingError(f"{path.name} has parts called {', '.join(places)} but none called {part}")
-    return list(form.read(places.get(part, path)))
+    documents = list(form.read(places.get(part, path)))
+    _log.info("read %d notes of the part %s", len(documents), part if places else "all")
+    return documents
 
 
 def _shared_texts(parts: Mapping[str, Sequence[Document]]) -> Iterator[str]:
@@ -156,6 +153,7 @@ def pick_device(name: str = "auto") -> torch.device:
         raise UsageError(f"{name!r} is not a device; use auto, cpu, cuda or cuda:N")
     if name.startswith("cuda") and not torch.cuda.is_available():
         raise TrainingError("there is no GPU; use --device cpu")
+    _log.info("the device is %s", name)
     return torch.device(name)
 
 
@@ -204,6 +202,20 @@ def calibration_notes(task: Task, dev: Sequence[Document]) -> dict[str, Any]:
     judged = judge(zip(task.predict(dev, scored=True), dev, strict=True), types)
     fitted = {kind: values for kind, scores in judged.items() if (values := scores.fit())}
     return {"calibration": fitted} if fitted else {}
+
+
+def figures_of(score: TaskScore, f1: Mapping[str, Interval]) -> dict[str, Any]:
+    """Return a score as plain values; `f1` has the micro-F1 by matching mode and is empty if there are no documents."""
+    counts = score.counts
+    by_mode: dict[str, Any] = {name: typed.micro.figures() for name, typed in counts.items()}
+    for name, interval in f1.items():
+        by_mode[name]["interval"] = [interval.low, interval.high]
+    return {
+        "documents": score.documents,
+        **by_mode,
+        "types": figures_by_type(counts, {name: score.type_intervals(name) for name in f1}),
+        **({} if score.leakage is None else {"leakage": score.leakage.figures()}),
+    }
 
 
 def figures_by_type(

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from wardround.errors import KeyMaterialError, MessageError
 from wardround.federation.message import Message, Value, decode, encode
-from wardround.parsing import parse_json
+from wardround.parsing import is_integer, parse_json
 
 __all__ = [
     "SCHEMES",
@@ -231,7 +231,7 @@ def _seal_secret_kind(data: bytes) -> str:
 
 
 def _is_number(value: Any, least: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and least <= value < 2**31
+    return is_integer(value) and least <= value < 2**31
 
 
 def _matches(pattern: re.Pattern[str], text: Any) -> bool:

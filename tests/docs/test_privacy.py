@@ -2,13 +2,12 @@ from __future__ import annotations
 
 import re
 
-from tests.docs.pages import ROOT, codes, rows
+from tests.docs.pages import codes, rows, section
 
 from wardround.secure_aggregation.mechanisms import MECHANISMS
 from wardround.studies.catalogue import ALGORITHMS
 
-README = (ROOT / "README.md").read_text(encoding="utf-8")
-(READERS,) = re.findall(r"^## Who can read an update\n(.*?)^## ", README, re.DOTALL | re.MULTILINE)
+READERS = section("privacy.md", "## Who can read an update")
 
 
 def test_every_mechanism_has_a_row_that_says_who_can_read_what() -> None:
