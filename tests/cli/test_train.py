@@ -141,7 +141,7 @@ def test_an_unsplit_corpus_warns(run: Run, tmp_path: Path) -> None:
     write_site(tmp_path, notes=NOTES[:20])
     ran = run(*train(tmp_path / "notes", tmp_path / "run", "--training-option", "epochs=1"))
     assert ran.code == 0
-    assert ran.err.startswith("warning: the corpus is not split: it is scored on a development part\n")
+    assert ran.err.startswith("wardround: warning: the corpus is not split: it is scored on a development part\n")
     written = scores(tmp_path / "run")
     assert (written["scored_on"], written["documents"]) == ("dev", 2)
     assert "fedner on notes, dev" in ran.out
@@ -151,7 +151,7 @@ def test_parts_that_share_a_text_warn(run: Run, tmp_path: Path) -> None:
     write_site(tmp_path / "ward", train=TRAIN, dev=DEV, test=TRAIN[:2])
     ran = run(*train(tmp_path / "ward", tmp_path / "run", "--training-option", "epochs=1"))
     assert ran.code == 0
-    assert ran.err.startswith("warning: train and test share 2 texts;")
+    assert ran.err.startswith("wardround: warning: train and test share 2 texts;")
 
 
 def test_an_outdated_split_is_refused(run: Run, tmp_path: Path) -> None:

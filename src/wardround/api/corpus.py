@@ -32,6 +32,7 @@ __all__ = [
     "FormatOptions",
     "check",
     "corpus_of",
+    "existing_path",
     "format_of",
     "hospitals",
     "read",
@@ -185,21 +186,15 @@ def read(path: str | Path, format: str, *, part: str = "", **options: FormatOpti
     >>> wardround.read(path, "jsonl")
     Corpus(all 1)
     """
-    return read_corpus(Path(path), format_of(format, options), part=part)
-
-
-def read_corpus(path: Path, form: CorpusFormat, *, part: str = "") -> Corpus:
-    """Read the notes of a path in a format that was opened with its options."""
-    if not path.exists():
-        raise CorpusError("does not exist", path=path)
-    places = find_splits(path)
+    place, form = existing_path(path, format), format_of(format, options)
+    places = find_splits(place)
     if places and part:
         if part not in places:
-            raise UsageError(f"{path.name} has parts called {', '.join(places)} but none called {part}")
+            raise UsageError(f"{place.name} has parts called {', '.join(places)} but none called {part}")
         return Corpus({WHOLE: tuple(form.read(places[part]))})
-    parts = {name: tuple(form.read(found)) for name, found in (places or {WHOLE: path}).items()}
-    if places and (path / MANIFEST).is_file():
-        verify(Manifest.read(path / MANIFEST), parts)
+    parts = {name: tuple(form.read(found)) for name, found in (places or {WHOLE: place}).items()}
+    if places and (place / MANIFEST).is_file():
+        verify(Manifest.read(place / MANIFEST), parts)
     return Corpus(parts)
 
 
@@ -277,15 +272,19 @@ def hospitals(*, seed: int = 0, identifying: bool = False) -> dict[str, Corpus]:
     return {site.name: Corpus({"train": site.train, "dev": site.dev, "test": site.test}) for site in found}
 
 
-def corpus_of(source: CorpusSource, format: str, options: FormatOptions | None = None) -> Corpus:
-    """Return a corpus from a path with a format, or from documents in memory."""
-    if isinstance(source, Corpus):
-        return source
-    if isinstance(source, str | Path):
-        if not format:
-            raise UsageError(f'{Path(source).name} needs a format: for example format="brat"')
-        return read_corpus(Path(source), format_of(format, options or {}))
-    return Corpus({WHOLE: _documents(source)})
+def corpus_of(source: Corpus | Iterable[Document]) -> Corpus:
+    """Return a corpus from documents in memory."""
+    return source if isinstance(source, Corpus) else Corpus({WHOLE: _documents(source)})
+
+
+def existing_path(source: str | Path, format: str) -> Path:
+    """Return the path of notes; raise an error if it does not exist or has no format."""
+    path = Path(source)
+    if not format:
+        raise UsageError(f'{path.name} needs a format: for example format="brat"')
+    if not path.exists():
+        raise CorpusError("does not exist", path=path)
+    return path
 
 
 def format_of(name: str, options: FormatOptions) -> CorpusFormat:

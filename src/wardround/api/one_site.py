@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from wardround.api.corpus import CorpusSource, FormatOptions, corpus_of
+from wardround.api.corpus import CorpusSource, FormatOptions, corpus_of, existing_path, format_of
 from wardround.api.quiet import warnings_if
 from wardround.api.results import Result, Scores, mode_scores, run_charts
 from wardround.api.trained_model import Model, load, model_folder
@@ -29,7 +29,7 @@ from wardround.settings import as_text
 from wardround.studies.assemble import TaskChoice, chosen_types, default_training, task_at_one_site
 from wardround.studies.run_folder import RunFolder
 from wardround.studies.run_tracking import tracked_training
-from wardround.studies.single_site import Outcome, Site, pick_device, site_of, train_at_one_site
+from wardround.studies.single_site import Outcome, Site, load_part, load_site, pick_device, site_of, train_at_one_site
 from wardround.studies.transfer_run import (
     TransferSettings,
     begin,
@@ -317,17 +317,24 @@ def evaluate(
     'type'
     """
     loaded = model if isinstance(model, Model) else load(model, device=device)
-    corpus = corpus_of(data, format, format_options)
-    if corpus.is_split and not corpus.test:
-        raise UsageError(f"the corpus has parts called {', '.join(corpus.parts)} but none called test")
-    documents = in_tag_set(corpus.test if corpus.is_split else tuple(corpus), checked_tag_set(tag_set))
+    if isinstance(data, str | Path):
+        notes = load_part(existing_path(data, format), format_of(format, format_options or {}), "test")
+    else:
+        corpus = corpus_of(data)
+        if corpus.is_split and not corpus.test:
+            raise UsageError(f"the corpus has parts called {', '.join(corpus.parts)} but none called test")
+        notes = list(corpus.test if corpus.is_split else corpus)
+    documents = in_tag_set(notes, checked_tag_set(tag_set))
     task = task_of(loaded.task.model, leakage=leakage)
     name = "model" if isinstance(model, Model) else model_folder(model).resolve().name
     return Evaluation(task.score(documents), f"{name} on {_name_of(data)}")
 
 
 def _site(data: CorpusSource, format: str, options: FormatOptions | None) -> Site:
-    site = site_of(corpus_of(data, format, options).parts)
+    if isinstance(data, str | Path):
+        site = load_site(existing_path(data, format), format_of(format, options or {}))
+    else:
+        site = site_of(corpus_of(data).parts)
     for warning in site.warnings:
         warnings.warn(warning, CorpusWarning, stacklevel=3)
     return site

@@ -18,7 +18,7 @@ from typer.core import TyperGroup
 from wardround import __version__
 from wardround.cli.exit_codes import ExitCode
 from wardround.cli.printing import Verbosity, is_quiet, verbosity
-from wardround.errors import FederationError, UsageError, WardroundError
+from wardround.errors import CorpusWarning, FederationError, UsageError, WardroundError
 from wardround.process_hardening import forbid_core_dumps
 from wardround.settings import OldNameWarning
 from wardround.text.plain_text import neutralise
@@ -69,6 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         with warnings.catch_warnings(), _log_messages():
             warnings.showwarning = _show_warning
+            warnings.simplefilter("always", CorpusWarning)
             _assemble()(arguments, prog_name="wardround")
     except WardroundError as error:
         # If all sites are on this machine, a failed round includes the message of the first site that failed.
@@ -143,10 +144,10 @@ def _show_warning(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    """Print a warning about an old name on one line, and any other as Python does; none under `--quiet`."""
+    """Print a warning of our own on one line, and any other as Python does; none under `--quiet`."""
     if is_quiet():
         return
-    if issubclass(category, OldNameWarning):
+    if issubclass(category, (OldNameWarning, CorpusWarning)):
         typer.echo(f"wardround: warning: {neutralise(str(message))}", err=True)
     else:
         sys.stderr.write(warnings.formatwarning(message, category, filename, lineno, line))

@@ -11,15 +11,13 @@ from rich.console import Console
 from rich.progress import track
 from rich.text import Text
 
+from wardround.api.trained_model import load
 from wardround.cli.options import Device, FormatOptions, ModelFolder, chosen_format, refuse_existing, standard_input
 from wardround.cli.printing import Json, printed, progress_console
 from wardround.corpora.formats import writable_format
 from wardround.corpora.jsonl import Jsonl
 from wardround.corpora.stats import Tally
-from wardround.models.saved import load_model
 from wardround.reports.marked_notes import highlight
-from wardround.studies.single_site import pick_device
-from wardround.tasks.task_table import task_of
 from wardround.text.document import Document
 from wardround.text.plain_text import neutralise
 
@@ -44,15 +42,15 @@ def command(
     if out is not None:
         refuse_existing(out)
     documents = standard_input() if str(notes) == "-" else chosen_format(format, option).read(notes)
-    task = task_of(load_model(model).to(pick_device(device)))
-    found = task.predict(documents)
+    loaded = load(model, device=device)
+    found = loaded.pipe(documents)
     if out is None and json:
         _print_documents(found)
     elif out is None:
         console = Console()
         for document in found:
             console.rule(Text(neutralise(document.id)), style="dim")
-            console.print(highlight(document, types=task.entity_types), soft_wrap=False)
+            console.print(highlight(document, types=loaded.types), soft_wrap=False)
     else:
         written = Tally()
         with printed(json) as result:

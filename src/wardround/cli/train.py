@@ -2,34 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from wardround.cli.options import (
-    Device,
-    Format,
-    FormatOptions,
-    OutFolder,
-    PhiTagSet,
-    Track,
-    Types,
-    checked_tag_set,
-    chosen_format,
-    listed,
-)
-from wardround.cli.outcome import show_outcome, show_warnings
-from wardround.cli.printing import Json, notice, printed, progress_console
-from wardround.models.families import ModelChoice
-from wardround.models.family_table import chosen_family
-from wardround.reports.progress import TrainingProgress
+from wardround.api.one_site import train
+from wardround.cli.options import Device, Format, FormatOptions, OutFolder, PhiTagSet, Track, Types, listed
+from wardround.cli.outcome import show_training
+from wardround.cli.printing import Json, is_quiet, printed
 from wardround.settings import parse_settings
-from wardround.studies.assemble import TaskChoice, default_training, task_at_one_site
-from wardround.studies.run_folder import RunFolder
-from wardround.studies.run_tracking import tracked_training
-from wardround.studies.single_site import load_site, pick_device, train_at_one_site
 
 __all__ = ["command"]
 
@@ -69,18 +51,27 @@ def command(
     json: Json = False,
 ) -> None:
     """Train, stop early on the development set, score on the test set, save model and report."""
-    choice = ModelChoice(preset, encoder, vectors, parse_settings(model_option), bart, family)
-    config = default_training(choice, parse_settings(training_option), task=task, seed=seed)
-    site = load_site(data, chosen_format(format, option))
-    notes = site.data.in_tag_set(checked_tag_set(tag_set))
-    show_warnings(site.warnings)
-    task_choice = TaskChoice(task, listed(types), directed=not undirected, negatives=negatives)
-    bound = task_at_one_site(task_choice, choice, notes.train, seed=seed)
-    bound.model.to(pick_device(device))
-    folder, title = RunFolder(out), f"{Path(chosen_family(choice, task)[1].name).name} on {data.name}"
-    tracking = tracked_training(title, folder, asdict(config), trackers=listed(track) or (), say=notice)
-    with TrainingProgress(out.name, config.epochs, console=progress_console()) as progress, tracking:
-        outcome = train_at_one_site(bound, notes, config, folder=folder, listener=progress)
-    settings = {**bound.model.settings(), **asdict(config)}
+    trained = train(
+        data,
+        out=out,
+        format=format,
+        format_options=parse_settings(option),
+        task=task,
+        preset=preset,
+        encoder=encoder,
+        bart=bart,
+        family=family,
+        vectors=vectors,
+        types=listed(types),
+        tag_set=tag_set,
+        directed=not undirected,
+        negatives=negatives,
+        model=parse_settings(model_option),
+        training=parse_settings(training_option),
+        seed=seed,
+        device=device,
+        track=listed(track) or (),
+        progress=not is_quiet(),
+    )
     with printed(json) as result:
-        show_outcome(outcome, folder, title, result=result, settings=settings)
+        show_training(trained, result)

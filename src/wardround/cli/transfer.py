@@ -2,31 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from wardround.cli.options import Device, Format, FormatOptions, OutFolder, Types, chosen_format, listed
-from wardround.cli.outcome import show_outcome, show_warnings
-from wardround.cli.printing import Json, printed, progress_console
-from wardround.models.families import ModelChoice
-from wardround.models.transfer import load_source
-from wardround.reports.progress import TrainingProgress
+from wardround.api.one_site import transfer
+from wardround.cli.options import Device, Format, FormatOptions, OutFolder, Types, listed
+from wardround.cli.outcome import show_training
+from wardround.cli.printing import Json, is_quiet, printed
 from wardround.settings import parse_settings
-from wardround.studies.assemble import chosen_types
-from wardround.studies.run_folder import RunFolder
-from wardround.studies.single_site import load_site, pick_device, train_at_one_site
-from wardround.studies.transfer_run import (
-    TransferSettings,
-    begin,
-    part_of,
-    target_network,
-    training_of,
-    transfer_table,
-)
-from wardround.tasks.task_table import task_of
 
 __all__ = ["command"]
 
@@ -61,22 +46,27 @@ def command(
     json: Json = False,
 ) -> None:
     """Start from a saved model, train on the target's notes, score, save model and report."""
-    transfer = TransferSettings(up_to, past_gaps, listed(freeze) or (), freeze_up_to)
-    choice = ModelChoice(preset, encoder, vectors, parse_settings(model_option))
-    start, site = load_source(source), load_site(data, chosen_format(format, option))
-    show_warnings(site.warnings)
-    target = target_network(start, choice, chosen_types(site.data.train, listed(types)), seed=seed)
-    config = training_of(target, parse_settings(training_option), seed=seed)
-    notes = part_of(site.data, fraction, seed=seed)
-    beginning = begin(start, target, transfer)
-    path = source.resolve()
-    name = path.parent.name if path.name == "model" else path.name  # of the run: all model folders have one name
-    taken = transfer_table(beginning, f"{name} up to {beginning.report.up_to}")
-    folder, task = RunFolder(out), task_of(target.to(pick_device(device)))
-    title = f"{name} transferred to {data.name}"
-    settings = {**target.settings(), **asdict(config), "fraction": fraction}
+    trained = transfer(
+        source,
+        data,
+        out=out,
+        format=format,
+        format_options=parse_settings(option),
+        up_to=up_to,
+        freeze=listed(freeze) or (),
+        freeze_up_to=freeze_up_to,
+        past_gaps=past_gaps,
+        preset=preset,
+        encoder=encoder,
+        vectors=vectors,
+        types=listed(types),
+        fraction=fraction,
+        model=parse_settings(model_option),
+        training=parse_settings(training_option),
+        seed=seed,
+        device=device,
+        progress=not is_quiet(),
+    )
     with printed(json) as result:
-        result.table("transfer", taken)
-        with TrainingProgress(out.name, config.epochs, console=progress_console()) as progress:
-            outcome = train_at_one_site(task, notes, config, folder=folder, listener=progress, notes=beginning.notes())
-        show_outcome(outcome, folder, title, result=result, settings=settings, more=[taken])
+        result.table("transfer", trained.transferred[0])
+        show_training(trained, result)
