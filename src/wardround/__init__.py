@@ -26,6 +26,7 @@ __all__ = [
     "FederationError",
     "Model",
     "ModelError",
+    "RedactedFolder",
     "Relation",
     "Study",
     "StudyError",
@@ -42,6 +43,7 @@ __all__ = [
     "load",
     "read",
     "redact",
+    "redact_folder",
     "run",
     "split",
     "train",
@@ -55,7 +57,7 @@ _MODULES = {
     "api.corpus": ("CheckResult", "Corpus", "check", "hospitals", "read", "split", "write"),
     "api.local_study": ("Cost", "Study", "StudyResult", "run"),
     "api.one_site": ("Evaluation", "TrainingResult", "evaluate", "train", "transfer"),
-    "api.redacted_notes": ("redact",),
+    "api.redacted_notes": ("RedactedFolder", "redact", "redact_folder"),
     "api.trained_model": ("Model", "load"),
     "errors": (
         "CorpusError",
@@ -75,7 +77,7 @@ if TYPE_CHECKING:
     from wardround.api.corpus import CheckResult, Corpus, check, hospitals, read, split, write
     from wardround.api.local_study import Cost, Study, StudyResult, run
     from wardround.api.one_site import Evaluation, TrainingResult, evaluate, train, transfer
-    from wardround.api.redacted_notes import redact
+    from wardround.api.redacted_notes import RedactedFolder, redact, redact_folder
     from wardround.api.trained_model import Model, load
     from wardround.errors import (
         CorpusError,

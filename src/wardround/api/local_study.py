@@ -29,6 +29,7 @@ from wardround.studies.run_tracking import tracked
 from wardround.studies.single_site import pick_device
 from wardround.studies.study_file import Study as StudySettings
 from wardround.studies.study_file import read_study, study_from, to_toml
+from wardround.studies.study_plan import StudyPlan, plan_of
 from wardround.studies.study_run import StudyOutcome
 
 __all__ = ["Cost", "Study", "StudyResult", "run"]
@@ -155,6 +156,16 @@ class Study:
         7
         """
         return Study._of(replace(self.settings, study=replace(self.settings.study, seed=seed)))
+
+    def plan(self) -> StudyPlan:
+        """Build what the coordinator would build, without training; raise an error if the study cannot run.
+
+        >>> import wardround
+        >>> plan = wardround.Study.from_file("study.toml").plan()
+        >>> plan.rounds, plan.mechanism
+        (2, 'plain')
+        """
+        return plan_of(self.settings)
 
     def to_toml(self) -> str:
         """Return the study file with every default written out."""

@@ -2,19 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import cast, overload
 
-from wardround.api.trained_model import Model, as_document, load
+from rich.console import Console
+from rich.progress import track
+
+from wardround.api.corpus import FormatOptions, format_of
+from wardround.api.trained_model import Model, as_document, load, model_folder
+from wardround.corpora.corpus_files import refuse_existing
 from wardround.corpora.corpus_format import check_choice
 from wardround.errors import UsageError
+from wardround.redaction.outputs import check_output, output_for
 from wardround.redaction.patterns import Language
+from wardround.redaction.redaction_run import AUDIT, redact_into
 from wardround.redaction.redaction_settings import Ids, RedactionSettings
 from wardround.redaction.replacing import How
 from wardround.text.document import Document
 
-__all__ = ["redact"]
+__all__ = [
+    "RedactedFolder",
+    "redact",
+    "redact_folder",
+    "redacted_documents",
+    "redaction_settings",
+    "write_redacted",
+]
 
 
 @overload
@@ -76,15 +92,145 @@ def redact(
     >>> wardround.redact("Seen on 12/03/2024, call 555-867-5309.").text
     'Seen on ██████████, call ████████████.'
     """
+    settings = redaction_settings(how, language, threshold, patterns=patterns, patient=patient, ids=ids)
+    loaded = load(model) if isinstance(model, str | Path) else model
+    several = [notes] if isinstance(notes, str | Document) else notes
+    documents = (as_document(note, number) for number, note in enumerate(several, start=1))
+    redacted = redacted_documents(documents, settings, model=loaded, seed_file=seed_file)
+    return next(redacted) if isinstance(notes, str | Document) else redacted
+
+
+def redacted_documents(
+    documents: Iterable[Document],
+    settings: RedactionSettings,
+    *,
+    model: Model | None = None,
+    seed_file: str | Path | None = None,
+) -> Iterator[Document]:
+    """Yield the redacted documents; raise an error at once if the settings cannot be used."""
+    key = settings.key(None if seed_file is None else Path(seed_file))
+    redaction = settings.redaction(None if model is None else model.task, key)
+    return (note.document for note in redaction.notes(documents))
+
+
+@dataclass(frozen=True)
+class RedactedFolder:
+    """A finished redaction into a folder: how many notes there are, and what was hidden.
+
+    >>> import wardround
+    >>> done = wardround.redact_folder("notes/test", "hidden", format="brat", progress=False)
+    >>> done.notes, done.audit.name
+    (12, 'audit.jsonl')
+    """
+
+    folder: Path
+    audit: Path  # what was hidden in which note, without its text
+    notes: int  # redacted by this call
+    hidden: Mapping[str, int]  # replacements by type, in these notes
+
+
+def redact_folder(
+    notes: str | Path | Iterable[Document],
+    out: str | Path,
+    *,
+    format: str = "text",
+    format_options: FormatOptions | None = None,
+    model: str | Path | None = None,
+    how: str = "mask",
+    language: str = "en",
+    threshold: float | None = None,
+    patterns: bool = True,
+    patient: str = "note",
+    ids: str = "keep",
+    seed_file: str | Path | None = None,
+    review: str | Path | None = None,
+    resume: bool = False,
+    device: str = "auto",
+    progress: bool = True,
+) -> RedactedFolder:
+    """Redact notes into a new folder, with an audit file of what was hidden where; no original is kept.
+
+    Args:
+        notes: a file or folder, or documents.
+        out: the folder; with `resume`, an interrupted run continues there.
+        format: the format of the notes, in which they are also written.
+        model: the folder of a model that finds identifying entities.
+        review: an HTML page to write, which shows redacted notes.
+        resume: whether an interrupted run is continued.
+        progress: whether a progress bar is shown.
+
+    The other options are those of `redact`.
+
+    >>> import wardround
+    >>> wardround.redact_folder("notes/test", "redacted", format="brat", progress=False).notes
+    12
+    """
+    settings = redaction_settings(how, language, threshold, patterns=patterns, patient=patient, ids=ids)
+    return write_redacted(
+        notes,
+        Path(out),
+        settings,
+        format=format,
+        format_options=format_options,
+        model=model,
+        seed_file=seed_file,
+        review=review,
+        resume=resume,
+        device=device,
+        progress=progress,
+    )
+
+
+def write_redacted(
+    notes: str | Path | Iterable[Document],
+    out: Path,
+    settings: RedactionSettings,
+    *,
+    format: str,
+    format_options: FormatOptions | None = None,
+    model: str | Path | None = None,
+    seed_file: str | Path | None = None,
+    review: str | Path | None = None,
+    resume: bool = False,
+    device: str = "auto",
+    progress: bool = True,
+) -> RedactedFolder:
+    """Redact notes into a folder, as `redact_folder` does."""
+    page = None if review is None else Path(review)
+    key = settings.key(None if seed_file is None else Path(seed_file), resume=resume)
+    form = format_of(format, format_options or {})
+    check_output(format, form)
+    for path in (out, page):
+        if path is not None and not resume:
+            refuse_existing(path)
+    task = None if model is None else load(model, device=device).task
+    redaction = settings.redaction(task, key)
+    documents = form.read(Path(notes)) if isinstance(notes, str | Path) else notes
+    named = " ".join((format, *(f"{name}={value}" for name, value in (format_options or {}).items())))
+    done = redact_into(
+        out,
+        documents,
+        redaction,
+        output=lambda keep: output_for(format, form, out, keep=keep),
+        settings=settings.for_journal(
+            format=named, model=None if model is None else model_folder(model), key=key, review=page is not None
+        ),
+        resume=resume,
+        review=page,
+    )
+    count, hidden = 0, Counter[str]()
+    for note in track(done, description="notes", console=Console(stderr=True, quiet=not progress)):
+        count += 1
+        hidden.update(mark.type for mark in note.redacted.marks)
+    return RedactedFolder(out, out / AUDIT, count, hidden)
+
+
+def redaction_settings(
+    how: str, language: str, threshold: float | None, *, patterns: bool, patient: str, ids: str
+) -> RedactionSettings:
+    """Return the settings of a redaction; raise `UsageError` for a value that an option does not have."""
     check_choice("language", language, Language)
     check_choice("way with ids", ids, Ids)
     if how not in {way.value for way in How}:
         raise UsageError(f"{how!r} is not a way to hide text; there are {', '.join(way.value for way in How)}")
-    settings = RedactionSettings(How(how), cast(Language, language), threshold, patterns, patient, cast(Ids, ids))
-    loaded = load(model) if isinstance(model, str | Path) else model
-    key = settings.key(None if seed_file is None else Path(seed_file))
-    redaction = settings.redaction(None if loaded is None else loaded.task, key)
-    several = [notes] if isinstance(notes, str | Document) else notes
-    documents = (as_document(note, number) for number, note in enumerate(several, start=1))
-    redacted = (note.document for note in redaction.notes(documents))
-    return next(redacted) if isinstance(notes, str | Document) else redacted
+    return RedactionSettings(How(how), cast(Language, language), threshold, patterns, patient, cast(Ids, ids))

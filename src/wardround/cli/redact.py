@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, cast
+from typing import Annotated
 
 import typer
-from rich.progress import track
 
-from wardround.cli.options import Device, FormatOptions, chosen_format, refuse_existing, standard_input
-from wardround.cli.printing import Json, notice, printed, progress_console
-from wardround.corpora.corpus_format import CorpusFormat, check_choice
+from wardround.api.redacted_notes import redacted_documents, redaction_settings, write_redacted
+from wardround.api.trained_model import load
+from wardround.cli.options import Device, FormatOptions, standard_input
+from wardround.cli.printing import Json, is_quiet, notice, printed
+from wardround.corpora.formats import open_format
 from wardround.errors import UsageError
-from wardround.models.saved import load_model
-from wardround.redaction.outputs import check_output, output_for
-from wardround.redaction.patterns import Language
-from wardround.redaction.redaction_run import AUDIT, RedactedNote, redact_into
-from wardround.redaction.redaction_settings import Ids, RedactionSettings
 from wardround.redaction.replacing import How
-from wardround.studies.single_site import pick_device
-from wardround.tasks.task_table import task_of
+from wardround.settings import parse_settings
 
 __all__ = ["command"]
 
@@ -67,52 +60,35 @@ def command(
     """Redact notes into a folder, with an audit file of what was hidden where; no original is kept or shown."""
     if json and out is None:
         raise UsageError("--json prints the counts of a run into a folder: add --out FOLDER")
-    check_choice("language", language, Language)
-    check_choice("way with ids", ids, Ids)
-    settings = RedactionSettings(how, cast(Language, language), threshold, patterns, patient, cast(Ids, ids))
-    key = settings.key(seed_file, resume=resume)
-    form = chosen_format(format, option)
-    check_output(format, form)
-    for path in (out, review):
-        if path is not None and not resume:
-            refuse_existing(path)
-    redaction = settings.redaction(None if model is None else task_of(load_model(model).to(pick_device(device))), key)
+    if out is None and (str(notes) != "-" or review is not None or resume):
+        raise UsageError("give a folder to write to: --out FOLDER; only standard input is redacted without a folder")
+    settings = redaction_settings(how.value, language, threshold, patterns=patterns, patient=patient, ids=ids)
+    options = parse_settings(option)
+    form = open_format(format, options)
+    documents = standard_input(form.line_codec) if str(notes) == "-" else notes
     if model is None:
         notice("wardround: no --model: patterns find no names, streets or places")
-    documents = standard_input(form.line_codec) if str(notes) == "-" else form.read(notes)
-    if out is not None:
-        options = " ".join((format, *(option or ())))
-        done = redact_into(
-            out,
-            documents,
-            redaction,
-            output=lambda keep: output_for(format, form, out, keep=keep),
-            settings=settings.for_journal(format=options, model=model, key=key, review=review is not None),
-            resume=resume,
-            review=review,
-        )
-        _show_counts(done, out, as_json=json)
+    if out is None:
+        assert not isinstance(documents, Path), "without a folder, only standard input is redacted"
+        loaded = None if model is None else load(model, device=device)
+        for note in redacted_documents(documents, settings, model=loaded, seed_file=seed_file):
+            # A line each if the format has one, otherwise the text alone.
+            line = note.text if form.line_codec is None else form.line_codec.encode(note) + "\n"
+            typer.echo(line, nl=False)
         return
-    if str(notes) != "-" or review is not None or resume:
-        raise UsageError("give a folder to write to: --out FOLDER; only standard input is redacted without a folder")
-    _print_notes(redaction.notes(documents), form)
-
-
-def _show_counts(done: Iterable[RedactedNote], out: Path, *, as_json: bool) -> None:
-    """Redact the notes that the iterator yields, and print how many they were and what was hidden, by type."""
-    count, hidden = 0, Counter[str]()
-    for note in track(done, description="notes", console=progress_console()):
-        count += 1
-        hidden.update(mark.type for mark in note.redacted.marks)
-    with printed(as_json) as result:
-        line = f"{count:,} notes redacted into {out.name}; what was hidden where is in {AUDIT}"
-        result.line(line, out=out, audit=out / AUDIT, notes=count, hidden=hidden)
-
-
-def _print_notes(redacted: Iterable[RedactedNote], form: CorpusFormat) -> None:
-    """Print redacted notes as they come: a line each if the format has one, otherwise their text."""
-    for note in redacted:
-        if form.line_codec is not None:
-            typer.echo(form.line_codec.encode(note.document))
-        else:
-            typer.echo(note.document.text, nl=False)
+    done = write_redacted(
+        documents,
+        out,
+        settings,
+        format=format,
+        format_options=options,
+        model=model,
+        seed_file=seed_file,
+        review=review,
+        resume=resume,
+        device=device,
+        progress=not is_quiet(),
+    )
+    with printed(json) as result:
+        line = f"{done.notes:,} notes redacted into {out.name}; what was hidden where is in {done.audit.name}"
+        result.line(line, out=out, audit=done.audit, notes=done.notes, hidden=done.hidden)

@@ -44,41 +44,28 @@ def show(study: StudyFile, json: Json = False) -> None:
 @app.command()
 def check(study: StudyFile, json: Json = False) -> None:
     """Build what the coordinator would build and print what the study shares; nothing is trained."""
-    from wardround.studies.aggregation_setup import mechanism_of, payload_of
-    from wardround.studies.assemble import check_start, common_task, coordinator_of, start_table
     from wardround.studies.study_file import read_study
-    from wardround.studies.study_notes import public_set
+    from wardround.studies.study_plan import plan_of
 
-    described = read_study(study)
-    task = common_task(described)
-    public = public_set(described, task)
-    coordinator = coordinator_of(described, task, public)
-    payload = payload_of(described, task, public)
-    if described.privacy.protection.protects:
-        mechanism_of(described, payload)  # raises an error if the updates cannot be protected
-    numbers = sum(tensor.numel() for tensor in coordinator.shared.values())
-    arrays, rounds = len(coordinator.shared), described.algorithm.config.rounds
-    name, description = described.algorithm.name, described.algorithm.kind.description
-    mechanism, minimum = described.privacy.mechanism, described.privacy.minimum_sites
+    plan = plan_of(read_study(study))
     with printed(json) as result:
         result.line(
-            f"{described.study.name}: {len(described.sites)} sites, {rounds} rounds",
-            study=described.study.name,
-            sites=list(described.sites),
-            rounds=rounds,
+            f"{plan.study}: {len(plan.sites)} sites, {plan.rounds} rounds",
+            study=plan.study,
+            sites=plan.sites,
+            rounds=plan.rounds,
         )
-        result.line(f"{name}: {description}", algorithm=name, description=description)
+        result.line(f"{plan.algorithm}: {plan.description}", algorithm=plan.algorithm, description=plan.description)
         result.line(
-            f"shared: {arrays} arrays, {numbers:,} numbers, {numbers * 4 / 1e6:.1f} MB as float32",
-            shared={"arrays": arrays, "numbers": numbers, "bytes": numbers * 4},
+            f"shared: {plan.arrays} arrays, {plan.numbers:,} numbers, {plan.bytes / 1e6:.1f} MB as float32",
+            shared={"arrays": plan.arrays, "numbers": plan.numbers, "bytes": plan.bytes},
         )
         result.line(
-            f"privacy: {mechanism}, {minimum} sites a round at least",
-            privacy={"mechanism": mechanism, "minimum_sites": minimum},
+            f"privacy: {plan.mechanism}, {plan.minimum_sites} sites a round at least",
+            privacy={"mechanism": plan.mechanism, "minimum_sites": plan.minimum_sites},
         )
-        check_start(described)
-        if (table := start_table(described)) is not None:
-            result.table("start", table)
+        if plan.start is not None:
+            result.table("start", plan.start)
 
 
 @app.command()

@@ -1,0 +1,57 @@
+"""What a study would do: built as the coordinator would build it, without training."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from wardround.reports.tables import Table
+from wardround.studies.aggregation_setup import mechanism_of, payload_of
+from wardround.studies.assemble import check_start, common_task, coordinator_of, start_table
+from wardround.studies.study_file import Study
+from wardround.studies.study_notes import public_set
+
+__all__ = ["StudyPlan", "plan_of"]
+
+
+@dataclass(frozen=True)
+class StudyPlan:
+    """What a study shares, for how long, and how it is protected."""
+
+    study: str
+    sites: tuple[str, ...]
+    rounds: int
+    algorithm: str
+    description: str  # of the algorithm, one sentence
+    arrays: int  # in the shared half
+    numbers: int  # in these arrays
+    mechanism: str
+    minimum_sites: int
+    start: Table | None = field(default=None, repr=False)  # what is copied from a saved model
+
+    @property
+    def bytes(self) -> int:
+        """Return the size of the shared half as float32."""
+        return 4 * self.numbers
+
+
+def plan_of(study: Study) -> StudyPlan:
+    """Build what the coordinator would build; raise an error if the study cannot run."""
+    task = common_task(study)
+    public = public_set(study, task)
+    coordinator = coordinator_of(study, task, public)
+    payload = payload_of(study, task, public)
+    if study.privacy.protection.protects:
+        mechanism_of(study, payload)  # raises an error if the updates cannot be protected
+    check_start(study)
+    return StudyPlan(
+        study.study.name,
+        tuple(study.sites),
+        study.algorithm.config.rounds,
+        study.algorithm.name,
+        study.algorithm.kind.description,
+        len(coordinator.shared),
+        sum(tensor.numel() for tensor in coordinator.shared.values()),
+        study.privacy.mechanism,
+        study.privacy.minimum_sites,
+        start_table(study),
+    )
