@@ -37,7 +37,7 @@ def main(role: str, place: str, twist: str) -> int:
     kit = read_kit(Path(place))
     if role == "coordinator":
         twist_coordinator(kit.path / "run" / "attack.json")
-        return networked.lead(kit)
+        return networked.run_coordinator(kit)
     own = (sys.executable, "-m", "tests.attacks.malicious_party", "worker")
     site_agent.worker_command = lambda spec: (*own, str(spec), twist)  # type: ignore[assignment]
     return site_agent.take_part(kit)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -11,7 +12,6 @@ from tests.cli.running import exit_code
 
 pytest.importorskip("nvflare", reason="kits need wardround[flare]")
 
-from wardround import provisioning
 from wardround.provisioning.kits import read_kit
 from wardround.studies.study_file import parse_study, read_study
 
@@ -100,29 +100,30 @@ def test_a_study_that_says_too_little(
     assert not (tmp_path / "out").exists()
 
 
-def test_without_the_extra_it_says_what_to_install(
-    study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+# A process in which neither nvflare nor cryptography is installed.
+WITHOUT = """
+import subprocess
+import sys
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("nvflare", "cryptography"):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, Absent())
+from wardround.cli.main import main
+main(sys.argv[1:])
+"""
+
+
+def test_without_the_extra_it_says_what_to_install(study: Path, tmp_path: Path) -> None:
     """Kits need cryptography alone; the message names the extra that holds it and FLARE."""
-    ours = ("wardround.provisioning.kits", "wardround.secure_aggregation")
-    for name in [name for name in sys.modules if name.startswith(("cryptography", "nvflare", *ours))]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.delattr(provisioning, "kits", raising=False)
-    monkeypatch.setattr(sys, "meta_path", [_Absent(), *sys.meta_path])
     out = tmp_path / "out"
     for words in (
         ("provision", study, "--out", out, "--host", "localhost"),
         ("coordinator", "open", study, "--out", out, "--host", "localhost"),
         ("site", "request", "harbour", "--out", out),
     ):
-        assert exit_code(*words) == 2
-        assert capsys.readouterr().err == "wardround: a networked study needs NVIDIA FLARE: install wardround[flare]\n"
+        command = [sys.executable, "-c", WITHOUT, *map(str, words)]
+        ran = subprocess.run(command, capture_output=True, text=True, check=False)
+        message = "wardround: a networked study needs NVIDIA FLARE: install wardround[flare]\n"
+        assert (ran.returncode, ran.stderr) == (2, message)
     assert not out.exists()
-
-
-class _Absent:
-    """Finds neither nvflare nor cryptography, as if they were not installed."""
-
-    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
-        if name.partition(".")[0] in ("nvflare", "cryptography"):
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)

@@ -188,8 +188,8 @@ def test_decoded_tags_are_legal(tiny_encoder: Path, decoder: str) -> None:
     model = extractor(tiny_encoder, decoder=decoder, scheme="BIOES")
     mask = torch.tensor([[True] * 6, [True] * 3 + [False] * 3])
     tags = model.decode(torch.randn(2, 6, len(model.tags)) * 5, mask)
-    assert [len(found) for found in tags] == [6, 3]
-    assert all(map(model.scheme.is_legal, tags))
+    assert [len(found.tags) for found in tags] == [6, 3]
+    assert all(model.scheme.is_legal(found.tags) for found in tags)
 
 
 def test_groups(tiny_encoder: Path) -> None:

@@ -400,5 +400,5 @@ def test_a_damaged_folder_is_refused(whole: dict[str, Path], kind: str, damage: 
 
 
 def test_a_missing_folder_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match=r"folder 'nowhere' holds no model: there is no wardround\.json in it"):
+    with pytest.raises(ModelError, match="there is no folder 'nowhere'; `wardround train` writes a model"):
         load_model(tmp_path / "nowhere")

@@ -585,7 +585,7 @@ def test_invalid_studies_are_refused(sections: dict[str, Any], said: str, data: 
 def test_missing_public_sets_are_refused_before_round_1(
     sections: dict[str, Any], said: str, data: Path, tmp_path: Path
 ) -> None:
-    refused_before_round_1(distilled(data, **sections), said, tmp_path, secret=["secret", "ward"])
+    refused_before_round_1(distilled(data, **sections), said, tmp_path, secret=["secret", "/ward"])
     assert not events_of(tmp_path, "started")
 
 
