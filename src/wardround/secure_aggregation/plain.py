@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["PlainClient", "PlainCodec", "PlainServer", "PlainUpdates", "TableSum", "UpdateSum"]
 
 _FEWEST_ROWS = 256  # smaller tables are sent whole
+_LARGEST_FLOAT = float(np.finfo(np.float32).max)
 
 
 class PlainCodec(Protocol):
@@ -121,14 +122,14 @@ class PlainUpdates:
         check_weight(weight)
         lengths: dict[str, Value] = {}  # of tables that are sent in part
         arrays: dict[str, Array] = {}
-        for name, part in update.items():
-            found = part if isinstance(part, SparseRows) else _touched(part)
-            if isinstance(found, SparseRows):
-                lengths[name], arrays[f"rows/{name}"] = found.length, np.asarray(found.rows, np.int32)
-            numbers = found.numbers if isinstance(found, SparseRows) else found
-            with np.errstate(over="ignore"):  # refused below
+        with np.errstate(over="ignore"):  # an overflow is refused
+            for name, part in update.items():
+                found = part if isinstance(part, SparseRows) else _touched(part)
+                if isinstance(found, SparseRows):
+                    lengths[name], arrays[f"rows/{name}"] = found.length, np.asarray(found.rows, np.int32)
+                numbers = found.numbers if isinstance(found, SparseRows) else found
                 arrays[f"update/{name}"] = np.asarray(np.multiply(numbers, weight), np.float32)
-            _check_numbers(name, arrays[f"update/{name}"], weight)
+                _check_numbers(name, arrays[f"update/{name}"], weight)
         if not arrays:
             raise MessageError("shapes", "an update without arrays cannot be added")
         return Message({"weight": float(weight)} | ({"lengths": lengths} if lengths else {}), arrays)
@@ -240,8 +241,7 @@ def _shapes(sealed: Message) -> dict[str, tuple[int, ...]]:
 def _check_numbers(name: str, array: Array, weight: float) -> None:
     if array.dtype != np.float32:
         raise MessageError("shapes", f"{name} is {array.dtype}; an update is float32")
-    with np.errstate(over="ignore"):
-        # Divided by the weight, as in the mean; the smallest and the largest number are enough, NaN included.
-        ends = np.array([array.min(initial=0), array.max(initial=0)]) / np.float32(weight)
-    if not np.isfinite(ends).all():
+    # The smallest and the largest number are enough, NaN included; divided by the weight, as in the mean.
+    low, high = float(array.min(initial=0)), float(array.max(initial=0))
+    if not (-_LARGEST_FLOAT <= low / weight and high / weight <= _LARGEST_FLOAT):
         raise MessageError("not-a-number", f"{name} holds NaN, infinity, or a number that float32 cannot hold")
