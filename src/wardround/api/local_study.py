@@ -38,7 +38,7 @@ Section = Mapping[str, Any]
 
 
 class Study:
-    """A training among sites: what is learned, by which algorithm, and how updates are protected.
+    """A training among sites: the task, the algorithm, and how updates are protected.
 
     >>> import wardround
     >>> study = wardround.Study(

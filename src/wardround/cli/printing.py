@@ -28,7 +28,7 @@ Json = Annotated[
 
 
 class Verbosity(Enum):
-    """How much a command prints besides its result."""
+    """How much a command prints in addition to its result."""
 
     QUIET = "quiet"  # errors
     NORMAL = "normal"  # also progress, warnings and notices
