@@ -141,5 +141,6 @@ def test_pages_and_the_search_work_in_a_browser_without_another_host(address: st
         assert page.locator("h1").count() == 1
     page.goto(f"{address}/index.html")
     page.locator("input.md-search__input").click()
-    page.locator("input.md-search__input").fill("surrogate")
+    page.locator(".md-search-result__meta", has_not_text="Initializing").wait_for()
+    page.locator("input.md-search__input").press_sequentially("surrogate")  # the search listens for keys
     page.locator("a.md-search-result__link").first.wait_for()
