@@ -35,6 +35,7 @@ MAY_IMPORT = {
     "training": BASE | {"text", "evaluation", "models", "tasks"},
     "federation": BASE | {"text", "evaluation", "models", "tasks", "training"},
     "secure_aggregation": BASE | {"federation", "training"},
+    "privacy": BASE | {"text", "evaluation", "models", "tasks", "training", "federation", "secure_aggregation"},
     "provisioning": BASE | {"federation", "secure_aggregation"},
     "algorithms": BASE | {"text", "evaluation", "models", "tasks", "training", "federation", "secure_aggregation"},
 }
@@ -64,6 +65,7 @@ ONLY_IN = {
         "training",
         "federation",
         "secure_aggregation",
+        "privacy",
         "algorithms",
         "studies",
         "sweeps",

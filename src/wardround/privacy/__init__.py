@@ -1,0 +1,1 @@
+"""What wraps an aggregation: differential privacy, robust aggregation, and audits of what leaks."""
