@@ -28,6 +28,7 @@ from wardround.federation.message import Array, Message
 from wardround.federation.site_runtime import PublicSet, Site, SiteNotes
 from wardround.federation.worker_process import RequestHandler
 from wardround.models.parameter_split import LayeredModel, ParameterSplit
+from wardround.privacy.mechanism_table import MECHANISMS
 from wardround.secure_aggregation.client import SecureAggregationClient
 from wardround.secure_aggregation.identities import Identity
 from wardround.secure_aggregation.mechanisms import AgreedMechanism
@@ -290,7 +291,7 @@ class Clinics:
         groups = {head: head for head in shapes}
         return AgreedMechanism(
             STUDY,
-            way,  # type: ignore[arg-type]
+            MECHANISMS[way],
             shapes,
             groups,
             self.names,

@@ -24,6 +24,7 @@ from wardround.federation.message import Message
 from wardround.federation.site_runtime import Site
 from wardround.federation.worker_process import RequestHandler
 from wardround.models.word_tagger import WordTagger
+from wardround.privacy.mechanism_table import MECHANISMS
 from wardround.secure_aggregation.client import SecureAggregationClient
 from wardround.secure_aggregation.identities import Identity
 from wardround.secure_aggregation.mechanisms import AgreedMechanism
@@ -112,7 +113,8 @@ class Hospitals:
         model = self._model()
         shared = model.shared_parameters()
         shapes = {key: tuple(tensor.shape) for key, tensor in shared.items()}
-        return AgreedMechanism(STUDY, name, shapes, {key: model.group_of(key) for key in shared}, NAMES, minimum)
+        groups = {key: model.group_of(key) for key in shared}
+        return AgreedMechanism(STUDY, MECHANISMS[name], shapes, groups, NAMES, minimum)
 
     def _aggregator(self) -> AggregationServer:
         if self.mechanism is None:

@@ -22,7 +22,7 @@ from wardround.federation.site_runtime import Site
 from wardround.federation.worker_process import RequestHandler
 from wardround.secure_aggregation.client import SecureAggregationClient
 from wardround.secure_aggregation.identities import Identity
-from wardround.secure_aggregation.mechanisms import AgreedMechanism
+from wardround.secure_aggregation.mechanisms import AgreedMechanism, Masked, Sealed, SealedMasked
 from wardround.secure_aggregation.replica import Replica
 from wardround.secure_aggregation.server import SecureAggregationServer
 from wardround.secure_aggregation.submission import Submission
@@ -32,9 +32,9 @@ NAMES = ("h1", "h2", "h3", "h4")
 SIZES = {"h1": 1, "h2": 2, "h3": 5, "h4": 8}
 WIDTH = 64  # numbers of the one parameter: what is noise does not lie in range by chance
 
-MASKED = AgreedMechanism(STUDY, "masked", {"w": (WIDTH,)}, {"w": "layer"}, NAMES, 3)
-SEALED = replace(MASKED, name="sealed")
-BOTH = replace(MASKED, name="sealed+masked")
+MASKED = AgreedMechanism(STUDY, Masked(), {"w": (WIDTH,)}, {"w": "layer"}, NAMES, 3)
+SEALED = replace(MASKED, protection=Sealed())
+BOTH = replace(MASKED, protection=SealedMasked())
 CKKS = replace(SEALED, scheme="ckks")
 RETURNED = replace(SEALED, mean_comes_back=True)
 EVERY = (MASKED, SEALED, BOTH, CKKS)

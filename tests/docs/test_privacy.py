@@ -4,7 +4,7 @@ import re
 
 from tests.docs.pages import codes, rows, section
 
-from wardround.secure_aggregation.mechanisms import MECHANISMS
+from wardround.privacy.mechanism_table import MECHANISMS
 from wardround.studies.catalogue import ALGORITHMS
 
 READERS = section("privacy.md", "## Who can read an update")

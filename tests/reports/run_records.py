@@ -9,9 +9,9 @@ from typing import Any
 from wardround.evaluation.counts import SpanCounts, TagSetScores, TypedCounts
 from wardround.evaluation.leakage import LeakageScore
 from wardround.evaluation.significance import Interval
+from wardround.privacy.mechanism_table import MECHANISMS
 from wardround.reports.history import History
 from wardround.reports.run_record import PrivacyFacts, RunRecord
-from wardround.secure_aggregation.mechanisms import MECHANISMS
 
 __all__ = ["EVENTS", "SITES", "Scored", "a_round", "a_run", "a_scoring", "annotating", "scored"]
 

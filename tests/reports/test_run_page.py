@@ -12,6 +12,7 @@ from tests.reports.run_records import EVENTS, SITES, Scored, a_round, a_run, sco
 from wardround.evaluation.counts import SpanCounts, TypedCounts
 from wardround.evaluation.leakage import LeakageScore, TypeLeakage
 from wardround.evaluation.significance import Interval
+from wardround.privacy.mechanism_table import MECHANISMS
 from wardround.reports.history import History
 from wardround.reports.marked_notes import Excerpt
 from wardround.reports.page import Section
@@ -19,7 +20,6 @@ from wardround.reports.run_page import privacy_section, run_sections, write_run_
 from wardround.reports.run_record import LedgerHead, PrivacyFacts, RunRecord, Sends
 from wardround.reports.tables import Table
 from wardround.reports.training_page import ErrorCounts
-from wardround.secure_aggregation.mechanisms import MECHANISMS
 from wardround.text.document import Document
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from scripts.small_studies import main, studies
 
-from wardround.secure_aggregation.mechanisms import MECHANISMS
+from wardround.privacy.mechanism_table import MECHANISMS
 from wardround.studies.catalogue import ALGORITHMS
 
 

@@ -23,7 +23,7 @@ from wardround.secure_aggregation.client import SealedUpdate, SecureAggregationC
 from wardround.secure_aggregation.exchange import Exchange
 from wardround.secure_aggregation.identities import Certifier, Identity
 from wardround.secure_aggregation.keys.material import PublicParameters, SealingSecret, new_secret
-from wardround.secure_aggregation.mechanisms import AgreedMechanism
+from wardround.secure_aggregation.mechanisms import AgreedMechanism, Masked, Sealed, SealedMasked
 from wardround.secure_aggregation.packing import MASKED as MASKED_PACKING
 from wardround.secure_aggregation.packing import Packing
 from wardround.secure_aggregation.server import ExchangeSum, SecureAggregationServer
@@ -37,10 +37,10 @@ GROUPS = {"words": "embedding", "bias": "top"}
 CLIPS = {"embedding": 1.0, "top": 4.0}
 WEIGHTS = {"h1": 1.0, "h2": 2.0, "h3": 5.0}
 
-MASKED = AgreedMechanism(STUDY, "masked", SHAPES, GROUPS, (*SITES, "h4"), 2)
-SEALED = replace(MASKED, name="sealed")
+MASKED = AgreedMechanism(STUDY, Masked(), SHAPES, GROUPS, (*SITES, "h4"), 2)
+SEALED = replace(MASKED, protection=Sealed())
 COMPACT = replace(SEALED, packing="compact")
-BOTH = replace(SEALED, name="sealed+masked")
+BOTH = replace(SEALED, protection=SealedMasked())
 BOTH_COMPACT = replace(BOTH, packing="compact")
 CKKS = replace(SEALED, scheme="ckks")
 RETURNED = replace(SEALED, mean_comes_back=True)
@@ -53,7 +53,7 @@ def named(value: object) -> str | None:
     if not isinstance(value, AgreedMechanism):
         return None
     returned = "-returned" if value.mean_comes_back else ""
-    return f"{value.name}-{value.scheme if value.scheme == 'ckks' else value.packing}{returned}"
+    return f"{value.protection.name}-{value.scheme if value.scheme == 'ckks' else value.packing}{returned}"
 
 
 @lru_cache(maxsize=16)

@@ -16,7 +16,8 @@ from wardround.federation.aggregation import AggregationClient, AggregationServe
 from wardround.federation.ledger import read_entries
 from wardround.federation.message import Message, Value
 from wardround.federation.site_history import SiteHistory
-from wardround.secure_aggregation.mechanisms import MECHANISMS, ClientSetup, Mechanism, Plain, ServerSetup
+from wardround.privacy.mechanism_table import MECHANISMS
+from wardround.secure_aggregation.mechanisms import ClientSetup, Mechanism, Plain, ServerSetup
 from wardround.training.state_files import load_tensors
 
 

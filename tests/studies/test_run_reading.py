@@ -12,8 +12,8 @@ from tests.studies.protected_studies import shielded
 from tests.studies.tiny_studies import learnable, of_algorithm, run, tiny
 
 from wardround.errors import UsageError
+from wardround.privacy.mechanism_table import MECHANISMS
 from wardround.reports.run_record import RunRecord
-from wardround.secure_aggregation.mechanisms import MECHANISMS
 from wardround.settings import OldNameWarning
 from wardround.studies.run_folder import RunFolder
 from wardround.studies.run_reading import read_run, run_folder_at, with_examples, write_own_report

@@ -9,7 +9,7 @@ from tests.console.records import STUDY, append, round_of, started, write_kit, w
 from wardround.console.runs import FailedRequest, StudyFacts
 from wardround.errors import UsageError
 from wardround.federation.ledger import verify
-from wardround.secure_aggregation.mechanisms import MECHANISMS
+from wardround.privacy.mechanism_table import MECHANISMS
 from wardround.studies.watched_runs import CoordinatorRuns, SiteRuns, runs_in
 
 

@@ -1,8 +1,8 @@
 """Mechanisms that protect updates: each declares who can read what, what it needs, and how to build its two ends.
 
 `site review`, the report, the console and the checks of a study read these declarations, so that a mechanism is
-described once. A further mechanism is one class and one line in `MECHANISMS`; it may wrap another one and delegate to
-its two ends. Nothing heavy is imported until a mechanism is built.
+described once. `MECHANISMS` in `privacy/mechanism_table.py` lists them. A further mechanism is one class and one line
+there; it may wrap another one and delegate to its two ends. Nothing heavy is imported until a mechanism is built.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from wardround.secure_aggregation.plain import PlainCodec
 
 __all__ = [
-    "MECHANISMS",
     "AgreedMechanism",
     "ClientSetup",
     "Masked",
@@ -264,23 +263,12 @@ class SealedMasked(Sealed):
     coordinator_and_one_site_read_update = False
 
 
-MECHANISMS: dict[str, Mechanism] = {
-    mechanism.name: mechanism
-    for mechanism in (
-        Plain(),
-        Masked(),
-        Sealed(),
-        SealedMasked(),
-    )
-}
-
-
 @dataclass(frozen=True)
 class AgreedMechanism:
     """What both ends of a study agree on: how its updates are protected, and which arrays they consist of."""
 
     study: str  # its digest
-    name: str  # of the mechanism
+    protection: Mechanism
     shapes: Mapping[str, tuple[int, ...]]  # of the shared parameters
     groups: Mapping[str, str]  # the layer group of each parameter
     sites: tuple[SiteId, ...]  # of the study
@@ -293,12 +281,12 @@ class AgreedMechanism:
     @property
     def is_sealed(self) -> bool:
         """Return whether updates are encrypted, so that only sites can open their sum."""
-        return MECHANISMS[self.name].seals
+        return self.protection.seals
 
     @property
     def is_masked(self) -> bool:
         """Return whether pairwise masks hide an update also from those that open the sum."""
-        return MECHANISMS[self.name].masks
+        return self.protection.masks
 
     @property
     def needs_every_participant(self) -> bool:

@@ -40,7 +40,7 @@ def mechanism_of(study: Study, payload: Payload) -> AgreedMechanism:
     _check_site_count(study)
     return AgreedMechanism(
         digest_of(study),
-        privacy.mechanism,
+        privacy.protection,
         payload.shapes,
         payload.groups,
         tuple(study.sites),

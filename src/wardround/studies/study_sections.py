@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from wardround.errors import StudyError
-from wardround.secure_aggregation.mechanisms import MECHANISMS, Mechanism
+from wardround.privacy.mechanism_table import MECHANISMS
+from wardround.secure_aggregation.mechanisms import Mechanism
 from wardround.settings import as_text, did_you_mean
 from wardround.studies.sections import parsed
 from wardround.tasks.task_table import TASKS

@@ -15,8 +15,8 @@ from wardround.console.runs import FailedRequest, Role, Runs, SiteStatus, StudyF
 from wardround.errors import LedgerError, UsageError
 from wardround.federation.ledger import Verdict, verify
 from wardround.parsing import read_json, read_toml
+from wardround.privacy.mechanism_table import MECHANISMS
 from wardround.reports.run_record import sweep_row
-from wardround.secure_aggregation.mechanisms import MECHANISMS
 
 __all__ = ["CoordinatorRuns", "SiteRuns", "runs_in"]
 
