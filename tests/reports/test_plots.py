@@ -177,6 +177,17 @@ def test_names_are_taken_literally() -> None:
     confusion_map(Confusion({("$\\frac", "<b>"): 1})).to_svg()
 
 
+def test_a_long_legend_makes_the_figure_taller_and_leaves_the_axes_their_room() -> None:
+    heights = []
+    for types in (2, 25):
+        series = {f"FAMILIARES_SUJETO_ASISTENCIA_{number}": [(1, 0.5), (2, 0.6)] for number in range(types)}
+        plot = learning_curves(series, Labels("F1 by type", "round", "F1"))
+        axes, legend = plot.figure.axes[0].get_window_extent(), plot.figure.legends[0].get_window_extent()
+        assert legend.y1 < axes.y0 and legend.y0 >= 0 and axes.y1 < plot.figure.bbox.height
+        heights.append(axes.height)
+    assert heights[1] > 0.6 * heights[0]
+
+
 @pytest.mark.parametrize(("longest", "columns"), [(8, 3), (20, 2), (40, 1), (200, 1)])
 def test_a_legend_is_no_wider_than_its_figure(longest: int, columns: int) -> None:
     names = [f"{number}" * longest for number in range(5)]

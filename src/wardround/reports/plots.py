@@ -57,6 +57,7 @@ _TICK_SPACING = 1.1  # distance of slanted tick labels, in heights of a label
 _LINES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 _HATCHES = ("", "//", "..", "xx", "\\\\", "++", "oo")
+_LEGEND_SHARE = 0.35  # of the height of a figure, which a legend may take from the axes
 _STYLE: dict[RcKeyType, object] = {
     "axes.grid": True,
     "axes.grid.axis": "y",
@@ -327,12 +328,15 @@ def _label(name: str) -> str:
 
 
 def _add_legend(figure: Figure, entries: int, title: str) -> None:
-    """Add a legend with as many columns as fit."""
+    """Add a legend with as many columns as fit; a long one makes the figure taller, so that the axes keep their room."""
     most = 2 if entries == 4 else min(entries, 3)
     for columns in range(most if entries > 1 else 0, 0, -1):
         legend = figure.legend(loc="outside lower center", ncols=columns, title=neutralise(title) or None)
-        figure.draw_without_rendering()
-        if columns == 1 or legend.get_window_extent().width <= figure.bbox.width:
+        box = legend.get_window_extent()
+        if columns == 1 or box.width <= figure.bbox.width:
+            excess = box.height - _LEGEND_SHARE * figure.bbox.height
+            figure.set_figheight(figure.get_figheight() + max(0.0, excess) / figure.dpi)
+            figure.draw_without_rendering()
             return
         legend.remove()
 
