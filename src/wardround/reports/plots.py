@@ -328,7 +328,7 @@ def _label(name: str) -> str:
 
 
 def _add_legend(figure: Figure, entries: int, title: str) -> None:
-    """Add a legend with as many columns as fit; a long one makes the figure taller, so that the axes keep their room."""
+    """Add a legend with as many columns as fit; a long one makes the figure taller, so the axes keep their room."""
     most = 2 if entries == 4 else min(entries, 3)
     for columns in range(most if entries > 1 else 0, 0, -1):
         legend = figure.legend(loc="outside lower center", ncols=columns, title=neutralise(title) or None)
