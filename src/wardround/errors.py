@@ -10,6 +10,7 @@ WardroundError
 ├── MessageError         bytes that are not a message, or a message that a step refuses: has a code
 │   └── RefusedSumError  a sum that a site does not open
 ├── FederationError      a round that cannot continue: too few sites answered
+│   ├── SpentBudgetError a study whose sites have spent their privacy budget
 │   └── SpoiledSumError  a sum that a site spoiled, so that it cannot be opened
 ├── KitError             a kit, request or approval that is incomplete, altered, expired or for another party
 ├── KeyMaterialError     a key, key copy or vault that cannot be used, or a secret where none may be
@@ -36,6 +37,7 @@ __all__ = [
     "MessageError",
     "ModelError",
     "RefusedSumError",
+    "SpentBudgetError",
     "SplitError",
     "SpoiledSumError",
     "StudyError",
@@ -108,6 +110,10 @@ class RefusedSumError(MessageError):
 
 class FederationError(WardroundError):
     """A round cannot continue."""
+
+
+class SpentBudgetError(FederationError):
+    """Too few sites can take part in a round because others have spent their privacy budget."""
 
 
 class SpoiledSumError(FederationError):

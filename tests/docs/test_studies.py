@@ -13,6 +13,7 @@ import pytest
 from tests.docs.pages import Row, codes, commands, output_of, plain_commands, rows, section
 
 from wardround.errors import WardroundError
+from wardround.privacy.differential_privacy import DifferentialPrivacy
 from wardround.studies import study_file as files
 from wardround.studies import study_run as run
 from wardround.studies.assemble import common_task, coordinator_of
@@ -27,6 +28,7 @@ ALONE = {
     "`[public]`": files.PublicSection,
     "`[model]`": files.ModelSection,
     "`[privacy]`": files.PrivacySection,
+    "`[privacy.differential_privacy]`": DifferentialPrivacy,
     "`[evaluation]`": files.EvaluationSection,
     "`[federation]`": files.FederationSection,
     "`[sites.NAME]`": files.SiteSection,

@@ -20,7 +20,7 @@ from wardround.secure_aggregation.plain import PlainCodec, PlainUpdates
 from wardround.tasks.task import Task
 from wardround.training.training_config import RoundTrainingConfig
 
-__all__ = ["Algorithm", "Payload", "ServerInputs", "SharedLayers", "SiteStep", "shared_layers_payload"]
+__all__ = ["Algorithm", "NoisySteps", "Payload", "ServerInputs", "SharedLayers", "SiteStep", "shared_layers_payload"]
 
 Config = TypeVar("Config", bound=RoundsConfig)
 
@@ -40,6 +40,14 @@ class SiteStep:
 
     run: Step
     review: str  # follows the step's name, as in "trains on your notes and sends …"
+
+
+@dataclass(frozen=True)
+class NoisySteps:
+    """How an algorithm trains under differential privacy."""
+
+    per_round: int  # sums with noise that a site computes in a round
+    shared: bool  # the site sends the sum itself, so that the noise of several sites adds up; otherwise each adds all
 
 
 @dataclass(frozen=True)
@@ -102,6 +110,7 @@ class Algorithm(Generic[Config]):
     sites_keep_models: Callable[[Config], bool] = lambda config: False
     plain_only: Callable[[Config], str] = lambda config: ""  # the setting that only mechanism plain can serve
     value_bound: Callable[[Config], float] = lambda config: 0.0  # largest absolute value that sites send; 0: unknown
+    noisy_steps: Callable[[Config], NoisySteps | None] = lambda config: None  # None: it does not clip single units
     payload: Callable[[Config, Task, PublicSet], Payload] = shared_layers_payload
     plain_codec: Callable[[Config, Payload], PlainCodec] = lambda config, payload: PlainUpdates()
     check_model: Callable[[Config, LayeredModel], None] = lambda config, model: None  # raise StudyError if unfit

@@ -2,6 +2,9 @@
 
 In each round every site trains both halves on its own notes and sends the change of its shared half. The mean of these
 changes, weighted by the sites' sizes, is added to the shared half of all.
+
+Under differential privacy a site trains by DP-SGD (Abadi et al. 2016): every local step follows the sum of the clipped
+gradients of a random sample, with all of the noise, so that everything computed from it is private too.
 """
 
 from __future__ import annotations
@@ -9,14 +12,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from wardround.algorithms.algorithm import Algorithm, SharedLayers, SiteStep
+from wardround.algorithms.algorithm import Algorithm, NoisySteps, SharedLayers, SiteStep
 from wardround.errors import MessageError, TrainingError
 from wardround.federation.coordinator import Coordinator, RoundContext, RoundsConfig, RoundSum
 from wardround.federation.message import Array, Message, Value
 from wardround.federation.site_runtime import Site, rates_in
+from wardround.federation.unit_privacy import UnitPrivacy
 from wardround.training.loop import train_batches
 from wardround.training.training_config import RoundTrainingConfig
 
@@ -29,6 +34,7 @@ __all__ = [
     "add",
     "local_delta",
     "local_update",
+    "noisy_update",
     "train",
     "train_locally",
 ]
@@ -92,8 +98,31 @@ class FedAvg(Coordinator):
 def train(site: Site, message: Message) -> Message:
     """Run ClientUpdate: train locally and send the change of the shared half."""
     with site.all_or_nothing():
+        if site.unit_privacy is not None:
+            return site.announce(noisy_update(site, message, site.unit_privacy), weight=1.0, values={})
         update, loss = local_update(site, message)
         return site.announce(update, weight=float(len(site.notes.train)), values={"loss": loss})
+
+
+def noisy_update(site: Site, message: Message, privacy: UnitPrivacy) -> dict[str, Array]:
+    """Receive the shared half and train it by DP-SGD; return its change. No layer is private."""
+    number, steps, rates = message.value("round", int), message.value("steps", int), rates_in(message)
+    if steps != privacy.plan.per_round:
+        raise MessageError("policy", "the account of the privacy has another number of steps per round")
+    site.begin_round(number)
+    site.receive(message)
+    if not message.value("keep_moments", bool):
+        site.shared_optimizer.reset()
+    start = {name: parameter.detach().clone() for name, parameter in site.shared.items()}
+    for _ in range(steps):
+        for name, numbers in site.noisy_sum(privacy).items():
+            gradient = np.asarray(numbers * privacy.plan.unit, np.float32)
+            site.shared[name].grad = torch.from_numpy(gradient).to(start[name].device)
+        site.shared_optimizer.step(rates)
+    if not message.value("keep_moments", bool):
+        site.shared_optimizer.reset()  # so that no moments are written to disk
+    site.round = number
+    return {name: (parameter.detach() - start[name]).cpu().numpy() for name, parameter in site.shared.items()}
 
 
 def local_update(site: Site, message: Message, *, proximal: float = 0.0) -> tuple[dict[str, Array], float]:
@@ -189,4 +218,6 @@ ALGORITHM = Algorithm(
     sends="updates",
     sent_to_sites="Other sites receive only the updated shared layers.",
     constant_settings=FedAvgConfig.constant_settings,
+    # Whole epochs are not Poisson samples, so only a fixed number of steps has an account.
+    noisy_steps=lambda config: NoisySteps(config.local_steps, shared=False) if config.local_steps else None,
 )

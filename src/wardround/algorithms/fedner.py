@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from wardround.algorithms import fedavg
-from wardround.algorithms.algorithm import Algorithm, SharedLayers, SiteStep
+from wardround.algorithms.algorithm import Algorithm, NoisySteps, SharedLayers, SiteStep
 from wardround.errors import MessageError, TrainingError
 from wardround.federation.aggregation import SparseRows
 from wardround.federation.coordinator import Coordinator, RoundContext, RoundsConfig, RoundSum
@@ -66,7 +66,9 @@ class FedNer(Coordinator):
 
     def gather(self, context: RoundContext) -> RoundSum | None:
         """Ask every site for its gradient (Eq. 2), or for local training if `local_steps` is above 1."""
-        settings: dict[str, Value] = {**self.settings(), "sizes": dict(self.sizes)}
+        settings = self.settings()
+        if not self.uniform_weights:
+            settings["sizes"] = dict(self.sizes)
         if self.config.local_steps == 1:
             return context.gather("gradient", settings)
         return context.gather("train_share", {**settings, **self.config.constant_settings()})
@@ -91,10 +93,19 @@ class FedNer(Coordinator):
 
 
 def gradient(site: Site, message: Message) -> Message:
-    """Run PlatformUpdate of Algorithm 1: select N_i, step θ_p, return ∂L/∂θ_s."""
+    """Run PlatformUpdate of Algorithm 1: select N_i, step θ_p, return ∂L/∂θ_s.
+
+    Under differential privacy N_i is a random sample, and the gradient of each unit in it is clipped; no layer is
+    private. The mean over the sites is then a sum of gradients with noise, of which Adam does not mind the scale.
+    """
     number = message.value("round", int)
     site.check_policy({"steps": 1})  # a study with several steps per round never sends a single mini-batch's gradient
     site.begin_round(number)
+    if site.unit_privacy is not None:
+        site.receive(message)
+        answer = site.announce(site.noisy_sum(site.unit_privacy), weight=1.0, values={})
+        site.round = number
+        return answer
     share = batch_share(site, message, fewest=site.fewest_sentences)
     rates, largest = rates_in(message), message.value("clip", float)
     site.receive(message)
@@ -171,4 +182,5 @@ ALGORITHM = Algorithm(
     sends="updates",
     sent_to_sites="Other sites receive the updated shared layers, and the number of sentences each site trains on.",
     constant_settings=FedNerConfig.constant_settings,
+    noisy_steps=lambda config: NoisySteps(1, shared=True) if config.local_steps == 1 else None,
 )

@@ -116,6 +116,7 @@ _EVENTS: Mapping[str, Mapping[str, _Reader]] = {
     "scored": {"round": _number, "f1": _figures, "mean_f1": _number},
     "absent": {"step": _word, "round": _number, "site": _word, "absence": _word, "code": _word},
     "round_failed": {"round": _number, "reason": _reason, "exchanges": _bytes_by_site},
+    "budget": {"round": _number, "reason": _reason},
     "diverged": {"round": _number, "sites": _words},
     "caught_up": {"round": _number, "sites": _words},
     "epoch": {

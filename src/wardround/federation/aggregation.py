@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from wardround.federation.coordinator import RoundContext
     from wardround.federation.site_history import SiteHistory
+    from wardround.federation.unit_privacy import UnitPrivacy
 
 __all__ = [
     "AggregationClient",
@@ -226,6 +227,10 @@ class AggregationClient(Protocol):
     @property
     def history(self) -> SiteHistory:
         """Return the site's permanent record of rounds, sums and refusals."""
+
+    @property
+    def unit_privacy(self) -> UnitPrivacy | None:
+        """Return who samples units and adds noise; None without differential privacy."""
 
     @property
     def changes(self) -> int:

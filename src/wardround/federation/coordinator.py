@@ -8,6 +8,7 @@ counts the rounds, and its shared half stays as it was before the first.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,7 +23,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from wardround.errors import FederationError, MessageError, SpoiledSumError, TrainingError
+from wardround.errors import FederationError, MessageError, SpentBudgetError, SpoiledSumError, TrainingError
 from wardround.federation.aggregation import AggregationServer, Reader, RoundSum, capped_weights
 from wardround.federation.federation import (
     Absence,
@@ -40,6 +41,7 @@ from wardround.training.training_config import RoundTrainingConfig
 
 __all__ = ["Absent", "Coordinator", "CulpritSearch", "Round", "RoundContext", "RoundCost", "RoundSum", "RoundsConfig"]
 
+_BUDGET = "budget"  # the code of a site whose privacy budget is spent
 _MOST_VANISHING = 3  # rounds in a row in which an update rounds to zero
 # Clips are learned again at most this often, plus once for every so many rounds.
 _MOST_RELEARNED, _ROUNDS_PER_RELEARNING = 4, 20
@@ -137,6 +139,7 @@ class RoundContext:
     clipped: int = 0  # numbers of updates outside their clip
     vanished: dict[SiteId, int] = field(default_factory=dict)  # number of layer groups that rounding made zero
     digests: dict[SiteId, str] = field(default_factory=dict)  # of the sites' copies of the shared half
+    epsilon: float = 0.0  # the most that a site has spent, as the sites say
     _loss: float = 0.0
     _weight: int = 0
 
@@ -171,9 +174,14 @@ class RoundContext:
         """Yield the answers among the replies; raise a `FederationError` at the end if they are too few."""
         self.present = []
         replies, self.missing_sizes = chain(self.missing_sizes, replies), []
-        for site, message in self.quorum.present(self._counted(replies)):
-            self.present.append(site)
-            yield site, message
+        try:
+            for site, message in self.quorum.present(self._counted(replies)):
+                self.present.append(site)
+                yield site, message
+        except FederationError as error:
+            if any(gone.code == _BUDGET for gone in self.absent):
+                raise SpentBudgetError(str(error)) from None
+            raise
 
     def answered(self, replies: Replies) -> Iterator[tuple[SiteId, Message]]:
         """Yield the answers, however few there are; record sites without an answer as absent."""
@@ -197,6 +205,8 @@ class RoundContext:
             elif "loss" in reply.message.values:
                 size = self.coordinator.sizes.get(reply.site, 0)
                 self._loss, self._weight = self._loss + size * reply.message.value("loss", float), self._weight + size
+            if reply.message is not None and "epsilon" in reply.message.values:
+                self.epsilon = max(self.epsilon, reply.message.value("epsilon", float))
             yield reply
 
 
@@ -280,6 +290,7 @@ class Coordinator(ABC):
         self.sizes: dict[SiteId, int] = {}  # |S_i|
         self.clips: dict[str, float] = {}  # by layer group, once learned, if the mechanism needs them
         self.largest_share = 1.0  # of one site in a mean of three or more
+        self.most_units = math.inf  # that all sites may have together; more would contradict δ
         self.search = CulpritSearch()  # for a site that spoils sums
         self._vanishing = 0  # rounds in a row in which an update rounded to zero
         self._relearned = 0  # times that clips were learned again
@@ -307,6 +318,11 @@ class Coordinator(ABC):
         while self.number < self.config.rounds:
             cost = RoundCost()
             missing_sizes = self._ask_sizes(federation, cost)
+            if sum(self.sizes.values()) > self.most_units:
+                raise TrainingError(
+                    f"the sites have {sum(self.sizes.values()):,} units; [privacy.differential_privacy] delta must be "
+                    "at most one over that number"
+                )
             context = RoundContext(
                 self, federation, aggregator, quorum, self._sample_sites(federation.sites), missing_sizes, cost=cost
             )
@@ -334,7 +350,7 @@ class Coordinator(ABC):
                 context.clipped,
                 context.vanished,
                 context.digests,
-                dict(self.figures),
+                {**self.figures, **({"epsilon": context.epsilon} if context.epsilon else {})},
                 cost,
             )
 

@@ -53,6 +53,7 @@ class Entry:
     weight: float | None
     previous: str  # SHA-256 of the line before, without its newline
     refusal: str = ""  # the code with which the site refused to answer; nothing else left
+    epsilon: float | None = None  # ε that the site has spent so far; not on record without differential privacy
 
 
 _KINDS: dict[str, type | tuple[type, ...]] = {
@@ -69,6 +70,7 @@ _KINDS: dict[str, type | tuple[type, ...]] = {
     "weight": (float, type(None)),
     "previous": str,
     "refusal": str,
+    "epsilon": (float, type(None)),
 }
 
 
@@ -114,7 +116,16 @@ class Ledger:
         """Return the digest of the last line."""
         return self._head
 
-    def record(self, message: Message, *, study: str, step: str, round_number: int, mechanism: str) -> bytes:
+    def record(
+        self,
+        message: Message,
+        *,
+        study: str,
+        step: str,
+        round_number: int,
+        mechanism: str,
+        epsilon: float | None = None,
+    ) -> bytes:
         """Write the line of an outgoing message and return the bytes to send; on an error, do not send."""
         data = encode(message)
         weight = message.values.get("weight")
@@ -131,8 +142,9 @@ class Ledger:
             mechanism=mechanism,
             weight=weight if isinstance(weight, float) else None,
             previous=self._head,
+            epsilon=epsilon,
         )
-        self._append(json.dumps(asdict(entry), separators=(",", ":")).encode())
+        self._append(_line_of(entry))
         return data
 
     def record_refusal(self, code: str, *, study: str, step: str, round_number: int, mechanism: str) -> None:
@@ -152,7 +164,7 @@ class Ledger:
             previous=self._head,
             refusal=code,
         )
-        self._append(json.dumps(asdict(entry), separators=(",", ":")).encode())
+        self._append(_line_of(entry))
 
     def _force(self, descriptor: int) -> None:
         if self._durable:
@@ -252,6 +264,14 @@ def _walk(path: Path, size: int) -> Iterator[_Link]:
                 raise LedgerError(f"{path.name}:{number}: does not follow the line before it")
             previous, end = sha256(line[:-1]).hexdigest(), end + len(line)
             yield _Link(entry, previous, end)
+
+
+def _line_of(entry: Entry) -> bytes:
+    """Return the line of an entry; a study without differential privacy has no ε in it."""
+    found = asdict(entry)
+    if entry.epsilon is None:
+        del found["epsilon"]
+    return json.dumps(found, separators=(",", ":")).encode()
 
 
 def _parsed(line: bytes) -> Entry | None:

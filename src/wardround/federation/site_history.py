@@ -7,7 +7,8 @@ coordinator therefore gains nothing by restoring a site to an earlier state:
 - a repeated round draws other sentences, unless the question and everything before it are the same, so that the answer
   is the same too;
 - a sum is opened once;
-- refused sums are counted permanently, and too many under one key end the use of that key.
+- refused sums are counted permanently, and too many under one key end the use of that key;
+- noisy releases are counted permanently, so that a privacy budget is spent once, whatever is restored.
 """
 
 from __future__ import annotations
@@ -54,6 +55,7 @@ class SiteHistory:
         self._refused: Counter[int] = Counter()  # by epoch
         self._sizes: dict[str, int] = {}
         self._clips: dict[str, float] = {}  # of the last exchange, by layer group
+        self.released = 0  # noisy releases, under differential privacy
         self._counts: Counter[str] = Counter()  # repeats, learnings, changes of clips, scorings
         self._read()
 
@@ -130,6 +132,12 @@ class SiteHistory:
             self._count("clips", most_repeats(rounds), "clips were changed too often")
             self._write({"clips": dict(clips)})
 
+    def spend(self, releases: int, *, most: int) -> None:
+        """Record that noisy releases follow; raise a `MessageError` if the site's privacy budget allows only `most`."""
+        if self.released + releases > most:
+            raise MessageError("budget", "this site's privacy budget is spent")
+        self._write({"released": releases})
+
     def _count(self, kind: str, most: int, reason: str) -> None:
         if self._counts[kind] >= most:
             raise MessageError("repeats", reason)
@@ -171,6 +179,8 @@ class SiteHistory:
             self._refused[int(line["refused"])] += 1
         elif "clips" in line:
             self._clips = {group: float(clip) for group, clip in line["clips"].items()}
+        elif "released" in line:
+            self.released += int(line["released"])
         elif "sizes" in line:
             self._sizes.update(line["sizes"])
         else:

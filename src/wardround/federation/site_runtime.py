@@ -22,6 +22,7 @@ from wardround.errors import MessageError, TrainingError
 from wardround.federation.aggregation import AggregationClient, SharedCopy, Tensors
 from wardround.federation.message import Array, Message, Value, content_digest
 from wardround.federation.site_history import Draw, most_repeats
+from wardround.federation.unit_privacy import UnitPrivacy
 from wardround.tasks.task import Example, Task, TaskScore
 from wardround.text.document import Document
 from wardround.training.batches import length_buckets, pad_batches
@@ -29,6 +30,7 @@ from wardround.training.optimizer import ParameterOptimizer
 from wardround.training.randomness import seeded_from
 from wardround.training.state_files import copy_into, load_tensors, save_tensors, tensors_under
 from wardround.training.training_config import Rates
+from wardround.training.unit_gradients import UnitClip, UnitGradients
 
 __all__ = ["COMMON_STEPS", "PublicSet", "RequestPolicy", "Site", "SiteNotes", "Step", "rates_in", "score_message"]
 
@@ -51,6 +53,7 @@ class SiteNotes:
     dev: Sequence[Document] = field(repr=False)
     test: Sequence[Document] = field(repr=False)
     public: PublicSet = field(default_factory=PublicSet, repr=False)  # readable by everybody in the study
+    units: Sequence[Sequence[int]] = field(default=(), repr=False)  # rows of `train` by unit of privacy; empty: each
 
 
 @dataclass(frozen=True)
@@ -104,7 +107,7 @@ class Site:
     ) -> None:
         self.name, self.task, self.notes, self.aggregation, self.folder = name, task, notes, aggregation, folder
         self.model = model = task.model
-        self.history = aggregation.history
+        self.history, self.unit_privacy = aggregation.history, aggregation.unit_privacy
         self.replica = replica  # of the shared half, if only sites can open the sum
         self.steps, self.seed = {**COMMON_STEPS, **steps, **aggregation.steps(replica)}, seed
         self._algorithm_steps = frozenset(steps)
@@ -119,6 +122,7 @@ class Site:
         self._order_key = (-1, 0, 0, "")
         self._request = ("", Message())  # the present step and its question
         self._training: tuple[int, Draw] | None = None  # the round of the present step, if it trains
+        self._unit_gradients: UnitGradients | None = None
         self._redraw = 0
         self._is_new_question = False
         self._hash_chain = bytes(32)  # covers everything that led to this state
@@ -171,6 +175,8 @@ class Site:
         self._training = number, Draw(question, self._redraw)
         # Before anything is drawn: a training that fails reveals something about its sentences too.
         self.history.note_round(*self._training)
+        if self.unit_privacy is not None:
+            self.unit_privacy.begin(self._training[1], repeated=not self._is_new_question)
         self.aggregation.begin(number, after=self.round, most_redraws=most_repeats(self.rounds))
 
     def extend_hash_chain(self, data: bytes) -> None:
@@ -186,6 +192,25 @@ class Site:
     def fewest_sentences(self) -> int:
         """Return the fewest sentences of which an update of this site is made."""
         return min(self.request_policy.smallest_batch, len(self.notes.train)) if self.request_policy else 1
+
+    @property
+    def unit_count(self) -> int:
+        """Return how many training examples the site has; under differential privacy, how many units."""
+        return len(self.notes.units or self.notes.train)
+
+    def noisy_sum(self, privacy: UnitPrivacy) -> dict[str, Array]:
+        """Return the sum of the clipped gradients of sampled units, with noise, as integers.
+
+        A gradient is that of the task's loss in the shared parameters.
+        """
+        if self._unit_gradients is None:
+            self._unit_gradients = UnitGradients(self.model, self.shared, self.task.batch_loss)
+        rows = self.notes.units or [[row] for row in range(len(self.notes.train))]
+        units = [[self.notes.train[row] for row in rows[number]] for number in privacy.sample(len(rows))]
+        # Similar lengths together: less padding. The order of a sum of integers does not matter.
+        units.sort(key=lambda unit: max(map(self.task.length, unit), default=0))
+        clip = UnitClip(privacy.plan.clip, privacy.plan.integer_clip)
+        return privacy.noisy(self._unit_gradients.clipped_sum(units, clip))
 
     def announce(self, update: Tensors, *, weight: float, values: Mapping[str, Value]) -> Message:
         """Return the answer to a training step: the update, or the announcement of one that is held."""
@@ -366,7 +391,7 @@ def score_message(score: TaskScore) -> Message:
 
 
 def _describe(site: Site, message: Message) -> Message:
-    return Message({"examples": len(site.notes.train), "documents": len(site.notes.test)})
+    return Message({"examples": site.unit_count, "documents": len(site.notes.test)})
 
 
 def _score(site: Site, message: Message) -> Message:

@@ -17,7 +17,7 @@ from wardround.federation.message import Array
 from wardround.secure_aggregation import ckks, masks
 from wardround.secure_aggregation.bfv import BfvParameters, Ciphertexts, Opener, Sealer, coefficients
 from wardround.secure_aggregation.mac import CiphertextHash, MacTag, derive_hash
-from wardround.secure_aggregation.packing import MASKED, Layout, Packed, SlotLayout
+from wardround.secure_aggregation.packing import MASKED, IntegerLayout, Layout, Packed, SlotLayout
 from wardround.secure_aggregation.workers import running_sum
 
 __all__ = ["BfvCodec", "CkksCodec", "Codec", "NumberLayout", "PlaintextCodec"]
@@ -40,6 +40,13 @@ class Codec(Protocol):
 
     def layout(self, shapes: Mapping[str, tuple[int, ...]], clips: Mapping[str, float]) -> SlotLayout:
         """Return the position of each number of an update in the slots."""
+
+    def integer_layout(self, shapes: Mapping[str, tuple[int, ...]], unit: float) -> SlotLayout:
+        """Return the same for updates of integers, each of which stands for that many times `unit`."""
+
+    @property
+    def largest_integer(self) -> int:
+        """Return the largest integer that a sum of such updates may hold; 0 if sums are not exact."""
 
     def hash_key(self, group_key: bytes, context: bytes, slots: int) -> CiphertextHash:
         """Derive the hash that authenticates `slots` slots in one exchange."""
@@ -69,6 +76,12 @@ class PlaintextCodec:
     def layout(self, shapes: Mapping[str, tuple[int, ...]], clips: Mapping[str, float]) -> SlotLayout:
         """Return the layout of one number per slot."""
         return Layout(shapes, clips, MASKED)
+
+    def integer_layout(self, shapes: Mapping[str, tuple[int, ...]], unit: float) -> SlotLayout:
+        """Return the layout of one integer per slot."""
+        return IntegerLayout(shapes, unit, MASKED)
+
+    largest_integer = MASKED.scale
 
     def hash_key(self, group_key: bytes, context: bytes, slots: int) -> CiphertextHash:
         """Return an empty hash: nothing is encrypted."""
@@ -137,6 +150,15 @@ class BfvCodec:
         """Return the layout of two or three numbers per slot."""
         return Layout(shapes, clips, self._parameters.packing)
 
+    def integer_layout(self, shapes: Mapping[str, tuple[int, ...]], unit: float) -> SlotLayout:
+        """Return the layout of two or three integers per slot."""
+        return IntegerLayout(shapes, unit, self._parameters.packing)
+
+    @property
+    def largest_integer(self) -> int:
+        """Return the largest integer of a field."""
+        return self._parameters.packing.scale
+
     def hash_key(self, group_key: bytes, context: bytes, slots: int) -> CiphertextHash:
         """Derive a hash over both polynomials of every block."""
         return derive_hash(
@@ -179,6 +201,12 @@ class CkksCodec:
     def layout(self, shapes: Mapping[str, tuple[int, ...]], clips: Mapping[str, float]) -> SlotLayout:
         """Return the layout of one real number per slot."""
         return NumberLayout(shapes, clips)
+
+    largest_integer = 0
+
+    def integer_layout(self, shapes: Mapping[str, tuple[int, ...]], unit: float) -> SlotLayout:
+        """Raise: sums are approximate, so a study that needs integers is refused before."""
+        raise MessageError("policy", "ckks adds approximately; integers need bfv")
 
     def hash_key(self, group_key: bytes, context: bytes, slots: int) -> CiphertextHash:
         """Derive a hash over both polynomials of every block, modulo each prime."""

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Literal
 from wardround.errors import MessageError, UsageError
 from wardround.federation.aggregation import AggregationClient, AggregationServer, Reader
 from wardround.federation.federation import SiteId
+from wardround.federation.unit_privacy import NoisePlan
 
 if TYPE_CHECKING:
     from wardround.secure_aggregation.client import SecretSource
@@ -47,6 +48,7 @@ class ServerSetup:
     codec: Callable[[], PlainCodec]  # how readable updates are encoded
     parameters: Callable[[], PublicParameters] | None = None  # public facts of the sealing key
     certifier: Certifier | None = None  # checks the public keys of sites
+    noise: NoisePlan | None = None  # under differential privacy
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,9 @@ class ClientSetup:
     error_feedback: bool = False  # add what rounding took from an update to the next one
     largest_share: float = 1.0  # of one site in a mean
     durable: bool = False  # force records to disk before anything leaves
+    noise: NoisePlan | None = None  # under differential privacy
+    noise_secret: Callable[[], bytes] = bytes  # the secret from which the site draws its noise
+    budget: float | None = None  # the site's own limit of ε, if it is stricter than the study's
 
 
 class Mechanism:
@@ -277,6 +282,7 @@ class AgreedMechanism:
     packing: Literal["standard", "compact"] = "standard"
     clips: Mapping[str, float] = field(default_factory=dict)  # by layer group; a missing one is learned
     mean_comes_back: bool = False  # sites that opened the mean send it to the coordinator
+    unit: float = 0.0  # updates are integers that stand for so many times this; 0 if they are real numbers
 
     @property
     def is_sealed(self) -> bool:
@@ -331,4 +337,5 @@ class AgreedMechanism:
 
     def layout(self, exchange: Exchange) -> SlotLayout:
         """Return the position of each number of an update in the slots of an exchange."""
-        return self.codec.layout(self.shapes, self.clip_of(exchange))
+        clips = self.clip_of(exchange)
+        return self.codec.integer_layout(self.shapes, self.unit) if self.unit else self.codec.layout(self.shapes, clips)

@@ -22,7 +22,7 @@ import numpy as np
 from wardround.errors import MessageError
 from wardround.federation.message import Array
 
-__all__ = ["MASKED", "Layout", "Packed", "Packing", "SlotLayout"]
+__all__ = ["MASKED", "IntegerLayout", "Layout", "Packed", "Packing", "SlotLayout"]
 
 _EXACT = 2**53  # integers below this are exact in float64, which all computations here use
 _MOST_SITES = 2**20
@@ -172,6 +172,54 @@ class Layout:
                 parts.append(_Part(self._names[index], own, slice(first - start, last - start)))
                 index += 1
             yield slice(start // fields, -(-stop // fields)), parts
+
+
+class IntegerLayout(Layout):
+    """A `SlotLayout` of updates that are integers: they are packed as they are, so that their sum is exact.
+
+    An integer stands for that many times `unit`. The shares of an exchange do not matter: every site counts the same.
+    """
+
+    def __init__(self, shapes: Mapping[str, tuple[int, ...]], unit: float, packing: Packing) -> None:
+        super().__init__(shapes, dict.fromkeys(shapes, unit * packing.scale), packing)
+        self.unit = unit
+
+    def pack(self, update: Mapping[str, Array], *, share: float) -> Packed:
+        """Return the integers as slots; raise a `MessageError` for one that the sum of a field cannot hold."""
+        if {name: array.shape for name, array in update.items()} != self.shapes:
+            raise MessageError("shapes", "an update has other names or shapes than its exchange")
+        flat = {name: array.reshape(-1) for name, array in update.items()}
+        slots = np.empty(self.slots, np.uint64)
+        for place, parts in self._chunks():
+            numbers = np.zeros((place.stop - place.start) * self.packing.fields)
+            for part in parts:
+                numbers[part.place] = flat[part.name][part.numbers]
+            if np.abs(numbers).max(initial=0.0) > self.packing.scale:
+                raise MessageError("range", "an integer is too large for its field")
+            slots[place] = _fold(numbers, self.packing)
+        # Nothing was clipped, rounded or lost here.
+        return Packed(slots, 0, {}, dict.fromkeys(self.shapes, math.inf))
+
+    def unpack(self, slots: Array, *, share: float, sites: int) -> dict[str, Array]:
+        """Return the mean over `sites` sites: the summed integers times the unit."""
+        if slots.dtype != np.uint64 or slots.shape != (self.slots,):
+            raise MessageError("slots", "a sum has another number of slots than its exchange")
+        if sites < 1 or slots.max(initial=0) >= self.packing.modulus:
+            raise MessageError("range", "a slot lies outside its ring")
+        mean = {name: np.empty(shape, np.float32) for name, shape in self.shapes.items()}
+        flat = {name: array.reshape(-1) for name, array in mean.items()}
+        for place, parts in self._chunks():
+            numbers = _unfold(slots[place], self.packing)
+            if np.abs(numbers).max(initial=0.0) > self.packing.scale:
+                raise MessageError("range", "a sum exceeds its field: a site ignored its bound")
+            for part in parts:
+                np.multiply(
+                    numbers[part.place],
+                    self.unit / sites,
+                    out=flat[part.name][part.numbers],
+                    casting="same_kind",
+                )
+        return mean
 
 
 def _check_share(share: float) -> None:

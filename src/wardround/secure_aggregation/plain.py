@@ -33,7 +33,15 @@ if TYPE_CHECKING:
 
     from wardround.federation.coordinator import RoundContext
 
-__all__ = ["PlainClient", "PlainCodec", "PlainServer", "PlainUpdates", "TableSum", "UpdateSum"]
+__all__ = [
+    "IntegerUpdates",
+    "PlainClient",
+    "PlainCodec",
+    "PlainServer",
+    "PlainUpdates",
+    "TableSum",
+    "UpdateSum",
+]
 
 _FEWEST_ROWS = 256  # smaller tables are sent whole
 _LARGEST_FLOAT = float(np.finfo(np.float32).max)
@@ -87,6 +95,7 @@ class PlainClient:
 
     changes = 0
     redraws = 0
+    unit_privacy = None
 
     def __init__(self, folder: Path, codec: PlainCodec | None = None, *, durable: bool = False) -> None:
         self.codec = codec or PlainUpdates()
@@ -184,10 +193,34 @@ class UpdateSum:
         mean = {}
         for name, table in self.tables.items():
             with np.errstate(over="ignore"):
-                numbers = np.asarray(table.numbers / self.weight, np.float32)
+                numbers = self._mean(table.numbers)
             _check_numbers(name, numbers, 1.0)
             mean[name] = numbers if table.rows is None else scatter_rows(numbers, table.rows, table.shape)
         return mean
+
+    def _mean(self, numbers: Array) -> Array:
+        """Return sums divided by the summed weight."""
+        return np.asarray(numbers / self.weight, np.float32)
+
+
+class IntegerUpdates(PlainUpdates):
+    """Updates of integers, which float32 holds exactly below 2^24; an integer stands for that many times `unit`."""
+
+    def __init__(self, unit: float) -> None:
+        self._unit = unit
+
+    def sum(self) -> UpdateSum:
+        """Return an empty sum; its total is the mean over the sites times the unit."""
+        return _IntegerSum(self._unit)
+
+
+class _IntegerSum(UpdateSum):
+    def __init__(self, unit: float) -> None:
+        super().__init__()
+        self._unit = unit
+
+    def _mean(self, numbers: Array) -> Array:
+        return np.asarray(numbers * (self._unit / self.count), np.float32)
 
 
 class TableSum:

@@ -67,6 +67,8 @@ class SubmissionRecord:
 class Submission:
     """A site's end of a protecting mechanism: holds the update between the phases and records its use."""
 
+    unit_privacy = None
+
     def __init__(
         self,
         client: SecureAggregationClient,

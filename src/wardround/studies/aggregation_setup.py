@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,8 @@ from wardround.algorithms.algorithm import Payload
 from wardround.errors import StudyError
 from wardround.federation.aggregation import AggregationClient, AggregationServer
 from wardround.federation.site_runtime import PublicSet
+from wardround.federation.unit_privacy import NoisePlan
+from wardround.privacy.differential_privacy import noise_plan
 from wardround.secure_aggregation.mechanisms import ClientSetup, ServerSetup
 from wardround.settings import did_you_mean
 from wardround.studies.party_keys import PartyKeys
@@ -21,7 +24,7 @@ from wardround.tasks.task import Task
 if TYPE_CHECKING:
     from wardround.secure_aggregation.mechanisms import AgreedMechanism
 
-__all__ = ["client_of", "mechanism_of", "payload_of", "server_of"]
+__all__ = ["client_of", "mechanism_of", "noise_of", "payload_of", "server_of"]
 
 
 def payload_of(study: Study, task: Task, public: PublicSet) -> Payload:
@@ -30,14 +33,42 @@ def payload_of(study: Study, task: Task, public: PublicSet) -> Payload:
     return replace(payload, bounds={**payload.bounds, **study.privacy.value_bounds})
 
 
+def noise_of(study: Study, payload: Payload) -> NoisePlan | None:
+    """Return the plan of the study's noise; None without differential privacy."""
+    privacy, kind = study.privacy, study.algorithm.kind
+    steps = kind.noisy_steps(study.algorithm.config)
+    if privacy.differential_privacy is None or steps is None:
+        return None
+    privacy.protection.check_installed()
+    return noise_plan(
+        privacy.differential_privacy,
+        rounds=study.algorithm.config.rounds,
+        per_round=steps.per_round,
+        shared=steps.shared,
+        sites=len(study.sites),
+        honest_sites=privacy.honest_sites,
+        numbers=sum(prod(shape) for shape in payload.shapes.values()),
+        largest_sum=_agreed(study, payload).codec.largest_integer,
+    )
+
+
 def mechanism_of(study: Study, payload: Payload) -> AgreedMechanism:
     """Return what both ends of the study's mechanism must agree on."""
     study.privacy.protection.check_installed()
+    _check_value_bounds(study.privacy.value_bounds, payload.groups.values())
+    _check_site_count(study)
+    agreed, noise = _agreed(study, payload), noise_of(study, payload)
+    if noise is None or not noise.shared:
+        return agreed
+    bounds = dict.fromkeys(payload.groups.values(), noise.unit * agreed.codec.largest_integer)
+    return replace(agreed, clips=bounds, unit=noise.unit)
+
+
+def _agreed(study: Study, payload: Payload) -> AgreedMechanism:
+    """Return what both ends agree on, for updates of real numbers."""
     from wardround.secure_aggregation.mechanisms import AgreedMechanism
 
     privacy = study.privacy
-    _check_value_bounds(privacy.value_bounds, payload.groups.values())
-    _check_site_count(study)
     return AgreedMechanism(
         digest_of(study),
         privacy.protection,
@@ -60,6 +91,7 @@ def server_of(study: Study, payload: Payload, party_keys: PartyKeys | None = Non
         partial(study.algorithm.kind.plain_codec, study.algorithm.config, payload),
         keys.parameters,
         keys.certifier,
+        noise_of(study, payload),
     )
     return study.privacy.protection.server(setup)
 
@@ -72,9 +104,16 @@ def client_of(
     folder: Path,
     party_keys: PartyKeys | None = None,
     durable: bool = False,
+    budget: float | None = None,
 ) -> AggregationClient:
-    """Return a site's end of the study's mechanism; `folder` holds its permanent record."""
+    """Return a site's end of the study's mechanism; `folder` holds its permanent record.
+
+    `budget` is the site's own limit of ε. Among hospitals the noise comes from a secret of the site. On one machine,
+    all of which belongs to one person, it depends on the study's seed, so that a study can be repeated.
+    """
     keys = party_keys or PartyKeys()
+    noise = noise_of(study, payload)
+    clips = payload.bounds if noise is None else mechanism_of(study, payload).clips
     setup = ClientSetup(
         agree=partial(mechanism_of, study, payload),
         codec=partial(study.algorithm.kind.plain_codec, study.algorithm.config, payload),
@@ -82,12 +121,21 @@ def client_of(
         identity=partial(keys.identity, name),
         secrets=keys.secrets,
         certifier=keys.certifier,
-        clips=payload.bounds,
+        clips=clips,
         error_feedback=study.privacy.error_feedback,
         largest_share=study.privacy.largest_share,
         durable=durable,
+        noise=noise,
+        noise_secret=partial(_noise_secret, study, name, folder, durable=durable),
+        budget=budget,
     )
     return study.privacy.protection.client(setup)
+
+
+def _noise_secret(study: Study, name: str, folder: Path, *, durable: bool) -> bytes:
+    from wardround.privacy.unit_noise import read_or_create_secret, rehearsal_secret
+
+    return read_or_create_secret(folder) if durable else rehearsal_secret(study.study.seed, name)
 
 
 def _check_site_count(study: Study) -> None:

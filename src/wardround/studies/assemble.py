@@ -130,6 +130,10 @@ def coordinator_of(study: Study, task: Task | None = None, public: PublicSet | N
         )
     )
     coordinator.largest_share = study.privacy.largest_share
+    if study.privacy.differential_privacy is not None:
+        # Sizes would reveal something about the units of a site, and every unit must count the same.
+        coordinator.uniform_weights = True
+        coordinator.most_units = 1 / study.privacy.differential_privacy.delta
     return coordinator
 
 
@@ -175,6 +179,12 @@ def model_of(study: Study, types: TagSet, *, scheme: str, encoder: str = "") -> 
                 f"{', '.join(model.split.shared)}; share others, or leave it out"
             )
     study.algorithm.kind.prepare_model(study.algorithm.config, model, tuple(study.sites))
+    if study.privacy.differential_privacy is not None and model.private_parameters():
+        raise StudyError(
+            f"[privacy.differential_privacy] the layers {', '.join(model.split.private)} would be private: trained "
+            "without noise, they carry what they learn from one note into the updates that other notes cause; share "
+            'every layer that is trained ([model] shared = ["all"])'
+        )
     return model
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -18,12 +19,14 @@ from wardround.studies.aggregation_setup import client_of, payload_of
 from wardround.studies.assemble import coordinator_of, model_of, task_on
 from wardround.studies.note_counts import write_note_counts
 from wardround.studies.party_keys import PartyKeys
+from wardround.studies.privacy_units import check_patients, units_of
 from wardround.studies.run_folder import RunFolder
 from wardround.studies.shared_model_pool import SharedModelPool
 from wardround.studies.single_site import SiteData, calibration_notes
+from wardround.studies.site_policy import SitePolicy
 from wardround.studies.study_file import Study
 from wardround.studies.study_notes import annotated_at, load_notes, public_set
-from wardround.tasks.task import Task, TaskScore
+from wardround.tasks.task import Example, Task, TaskScore
 from wardround.text.tag_sets import TagSet
 
 __all__ = ["LEDGER", "open_here", "open_site", "request_policy_of", "with_ledger"]
@@ -42,14 +45,24 @@ def open_here(
     ledger: bool = False,
     party_keys: PartyKeys | None = None,
     model_pool: SharedModelPool | None = None,
+    site_policy: SitePolicy | None = None,
 ) -> RequestHandler:
     """Open a site whose notes its section names.
 
     `durable` is for a site of a networked study: it writes its state before it answers, and always writes its ledger.
+    Such a site has a `site_policy` of its own.
     """
     notes = load_notes(name, study.sites[name], seed=study.study.seed, types=study.types, tag_set=study.task.tag_set)
     site = open_site(
-        study, name, notes, folder=folder, device=device, durable=durable, party_keys=party_keys, model_pool=model_pool
+        study,
+        name,
+        notes,
+        folder=folder,
+        device=device,
+        durable=durable,
+        party_keys=party_keys,
+        model_pool=model_pool,
+        site_policy=site_policy,
     )
     return with_ledger(study, site, folder, durable=durable) if durable or ledger else RequestHandler(site)
 
@@ -64,6 +77,7 @@ def open_site(
     durable: bool = False,
     party_keys: PartyKeys | None = None,
     model_pool: SharedModelPool | None = None,
+    site_policy: SitePolicy | None = None,
 ) -> Site:
     """Open a site that resumes from the state in its folder; with a `model_pool` it may share a network."""
     section = study.sites[name]
@@ -83,6 +97,7 @@ def open_site(
     if len(train) < least:
         held = f"{len(train)} {study.task.examples}"
         raise StudyError(f"[sites.{name}]: its training notes hold {held}; [privacy] smallest_batch requires {least}")
+    units = _units(study, task, data, train)
     _write_note_figures(folder, study, types, data, task, examples=len(train))
     public = public_set(study, task) if model_pool is None else model_pool.public(task)
     has_replica = study.shared_at_sites and bool(model.shared_parameters())
@@ -94,13 +109,15 @@ def open_site(
         write_model(task.model, RunFolder(folder).model, notes=notes)
         write_note_counts(RunFolder(folder), score)
 
-    state = folder / "state"
+    state, budget = folder / "state", (site_policy or SitePolicy()).differential_privacy.epsilon
     payload = payload_of(study, task, public)
     return Site(
         name,
         task,
-        SiteNotes(train, data.dev, data.test, public),
-        aggregation=client_of(study, name, payload, folder=state, party_keys=party_keys, durable=durable),
+        SiteNotes(train, data.dev, data.test, public, units),
+        aggregation=client_of(
+            study, name, payload, folder=state, party_keys=party_keys, durable=durable, budget=budget
+        ),
         steps=study.algorithm.kind.site_steps,
         folder=state,
         seed=study.study.seed,
@@ -110,6 +127,21 @@ def open_site(
         replica=Replica(coordinator_of(study), study.model.start_sha256) if has_replica else None,
         on_finish=on_finish,
     )
+
+
+def _units(study: Study, task: Task, data: SiteData, train: Sequence[Example]) -> Sequence[Sequence[int]]:
+    """Return the units of differential privacy among the site's training examples; empty without it."""
+    settings = study.privacy.differential_privacy
+    if settings is None:
+        return ()
+    if settings.unit == "patient":
+        check_patients(data)
+    units = units_of(task, data.train, settings.unit)
+    if len(units or train) * settings.delta > 1:
+        raise StudyError(
+            f"[privacy.differential_privacy] delta is {settings.delta:g}; it must be at most one over the units"
+        )
+    return units
 
 
 def _write_note_figures(
@@ -141,8 +173,13 @@ def with_ledger(study: Study, site: Site, folder: Path, *, durable: bool) -> Req
     ledger = Ledger(folder / LEDGER, durable=durable)
     name, mechanism = study.study.name, study.privacy.mechanism
 
+    privacy = site.unit_privacy
+
     def send(answer: Message, step: str, round_number: int) -> bytes:
-        return ledger.record(answer, study=name, step=step, round_number=round_number, mechanism=mechanism)
+        epsilon = None if privacy is None else privacy.epsilon
+        return ledger.record(
+            answer, study=name, step=step, round_number=round_number, mechanism=mechanism, epsilon=epsilon
+        )
 
     def refuse(code: str, step: str, round_number: int) -> None:
         ledger.record_refusal(code, study=name, step=step, round_number=round_number, mechanism=mechanism)

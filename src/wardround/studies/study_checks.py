@@ -23,6 +23,7 @@ def check_study(study: Study) -> None:
     """Raise a StudyError if settings of different sections contradict each other."""
     _check_counts(study)
     _check_privacy(study)
+    _check_noise(study)
     _check_public(study)
     _check_task(study)
     _check_scored(study)
@@ -149,6 +150,48 @@ def _check_privacy(study: Study) -> None:
     )
     if refusal:
         raise StudyError(f"[privacy] {refusal}")
+
+
+def _check_noise(study: Study) -> None:
+    """Raise a StudyError for settings under which differential privacy would promise what does not hold."""
+    privacy, kind, config = study.privacy, study.algorithm.kind, study.algorithm.config
+    settings = privacy.differential_privacy
+    if settings is None:
+        return
+    place = "[privacy.differential_privacy]"
+    if kind.needs_single_updates:
+        raise StudyError(
+            f"{place} {study.algorithm.name} needs more of each site's update than the sum of all, and the noise of a "
+            "single update is not enough; use fedner"
+        )
+    if kind.noisy_steps(config) is None:
+        able = [name for name, other in ALGORITHMS.items() if other.noisy_steps(other.config) is not None]
+        raise StudyError(
+            f"{place} {study.algorithm.name} with these settings does not clip the gradient of each "
+            f"{settings.unit}; {', '.join(able)} can with their default settings"
+        )
+    if privacy.error_feedback:
+        raise StudyError(f"{place} error_feedback would add to an update what its noise does not cover; leave it out")
+    if privacy.value_bounds:
+        raise StudyError(f"{place} value_bounds follow from the clip and the noise; leave them out")
+    if privacy.smallest_batch:
+        raise StudyError(
+            f"{place} smallest_batch belongs to batches of a fixed size; a sample of units has a random size: leave it "
+            "out"
+        )
+    if study.training.clip:
+        raise StudyError(
+            f"[training] clip bounds the gradient of a whole batch; {place} clip bounds that of each {settings.unit}: "
+            "set [training] clip to 0"
+        )
+    most = settings.honest_among(privacy.minimum_sites, masks=privacy.protection.masks)
+    if settings.honest_sites > most:
+        raise StudyError(
+            f"{place} honest_sites is {settings.honest_sites}; a sum under {privacy.mechanism} with minimum_sites "
+            f"{privacy.minimum_sites} has at most {most} whose noise no reader knows"
+        )
+    if study.task.relations:
+        raise StudyError(f"{place} is for tasks that tag words; in this one the examples of a note are not independent")
 
 
 def _check_counts(study: Study) -> None:

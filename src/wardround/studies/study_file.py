@@ -38,6 +38,7 @@ from wardround.studies.study_sections import (
     SiteSection,
     StudySection,
     TaskSection,
+    privacy_from,
     public_from,
     task_from,
 )
@@ -64,6 +65,8 @@ __all__ = [
     "to_toml",
 ]
 
+# Defaults of [training] under differential privacy: gradients of units are clipped, and the noisy sum is not.
+NOISY_TRAINING: Mapping[str, Any] = {"clip": 0.0, "schedule": "constant"}
 LARGEST_STUDY = 16_000_000  # bytes of a study file, or a sweep
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 _RESERVED = {"coordinator", "keys", "server", "client", "admin"}  # names of other parties
@@ -207,6 +210,9 @@ def study_from(table: Mapping[str, Any], *, folder: Path = Path(), generated: bo
     table = {**table, **present}
     sites, task = table_in(table, "sites"), task_from(table_in(table, "task"))
     algorithm, training = _algorithm(table_in(table, "algorithm"))
+    privacy = privacy_from(table_in(table, "privacy"))
+    if privacy.differential_privacy is not None:
+        training = replace(training, **NOISY_TRAINING)
     study = Study(
         study=parsed(StudySection, table_in(table, "study"), "study"),
         task=task,
@@ -214,7 +220,7 @@ def study_from(table: Mapping[str, Any], *, folder: Path = Path(), generated: bo
         model=_model(table_in(table, "model"), folder),
         algorithm=algorithm,
         training=parsed_over(training, table_in(table, "training"), "training"),
-        privacy=parsed(PrivacySection, table_in(table, "privacy"), "privacy"),
+        privacy=privacy,
         evaluation=parsed(EvaluationSection, table_in(table, "evaluation"), "evaluation"),
         federation=parsed(FederationSection, table_in(table, "federation"), "federation"),
         sites={name: _site(name, table_in(sites, name), folder, task.phi_types) for name in sites},

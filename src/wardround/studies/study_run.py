@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 
-from wardround.errors import FederationError, MessageError, StudyError
+from wardround.errors import FederationError, MessageError, SpentBudgetError, StudyError
 from wardround.federation.coordinator import Round, RoundCost
 from wardround.federation.federation import Federation, Quorum, Reply, SiteId, Traffic, checked
 from wardround.federation.message import Message, Value, grouped
@@ -158,6 +158,15 @@ class StudyRun:
                 for record in self.coordinator.rounds(self.federation, self._aggregator, self._quorum):
                     retries_left = self._engine.retries
                     yield record
+                return
+            except SpentBudgetError as error:
+                # Every further answer of these sites would be refused too: the study ends with the model it has.
+                number = self.coordinator.number
+                self.folder.log("budget", {"round": number, "reason": str(error)})
+                self._watcher.on_event(f"the study ends after round {number}: {error}")
+                if number:
+                    self._score()
+                    self._checkpoint()
                 return
             except FederationError as error:
                 number = self.coordinator.number + 1

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from wardround.errors import StudyError
+from wardround.privacy.differential_privacy import DifferentiallyPrivate, DifferentialPrivacy
 from wardround.privacy.mechanism_table import MECHANISMS
 from wardround.secure_aggregation.mechanisms import Mechanism
 from wardround.settings import as_text, did_you_mean
@@ -28,6 +29,7 @@ __all__ = [
     "SiteSection",
     "StudySection",
     "TaskSection",
+    "privacy_from",
     "public_from",
     "task_from",
 ]
@@ -180,6 +182,7 @@ class PrivacySection:
     value_bounds: Mapping[str, float] = field(default_factory=dict)  # by layer group; missing ones are learned
     error_feedback: bool = False  # add the rounding error of an update to the site's next one
     largest_share: float = 0.5  # of one site in a mean of three or more, whatever its size
+    differential_privacy: DifferentialPrivacy | None = None  # the section [privacy.differential_privacy]
 
     def __post_init__(self) -> None:
         if self.mechanism not in MECHANISMS:
@@ -203,7 +206,16 @@ class PrivacySection:
     @property
     def protection(self) -> Mechanism:
         """Return the declaration of the mechanism: who can read what, and what it needs."""
-        return MECHANISMS[self.mechanism]
+        mechanism = MECHANISMS[self.mechanism]
+        settings = self.differential_privacy
+        return mechanism if settings is None else DifferentiallyPrivate(mechanism, settings)
+
+    @property
+    def honest_sites(self) -> int:
+        """Return how many sites carry the noise of a sum; 0 without differential privacy."""
+        settings = self.differential_privacy
+        masks = MECHANISMS[self.mechanism].masks
+        return 0 if settings is None else settings.honest_among(self.minimum_sites, masks=masks)
 
 
 @dataclass(frozen=True)
@@ -271,6 +283,18 @@ class SiteSection:
     def for_hospitals(self) -> SiteSection:
         """Return a copy without the location and the type names of its notes."""
         return replace(self, data=None, format="", options={}, built_in="", names=None)
+
+
+def privacy_from(table: Mapping[str, Any]) -> PrivacySection:
+    """Parse the section [privacy]."""
+    settings = dict(table)
+    noise = settings.pop("differential_privacy", None)
+    if noise is None:
+        return parsed(PrivacySection, settings, "privacy")
+    if not isinstance(noise, dict):
+        raise StudyError("[privacy.differential_privacy] must be a section")
+    found = parsed(DifferentialPrivacy, noise, "privacy.differential_privacy")
+    return parsed(PrivacySection, settings, "privacy", more={"differential_privacy": found})
 
 
 def task_from(table: Mapping[str, Any]) -> TaskSection:

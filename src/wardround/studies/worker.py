@@ -19,6 +19,7 @@ from wardround.studies.party_keys import InMemoryKeys, PartyKeys
 from wardround.studies.run_folder import RunFolder
 from wardround.studies.shared_model_pool import SharedModelPool
 from wardround.studies.single_site import pick_device
+from wardround.studies.site_policy import read_site_policy
 from wardround.studies.site_setup import open_here
 from wardround.studies.study_file import parse_study
 from wardround.studies.worker_spec import WorkerSpec
@@ -37,8 +38,17 @@ def main(arguments: list[str]) -> None:
     )
     if spec.site:
         party_keys = None if spec.party is None else PartyKeys.of_site(study, spec.party)
+        policy = read_site_policy(folder.path)
         serve_worker(
-            lambda: open_here(study, spec.site, folder.path, device=device, durable=True, party_keys=party_keys)
+            lambda: open_here(
+                study,
+                spec.site,
+                folder.path,
+                device=device,
+                durable=True,
+                party_keys=party_keys,
+                site_policy=policy,
+            )
         )
         return
     party_keys = PartyKeys(secrets=InMemoryKeys.read(spec.key) if spec.key else None)
