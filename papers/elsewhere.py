@@ -36,6 +36,7 @@ __all__ = ["main", "pack"]
 _PACKAGES = (
     *("defusedxml", "tomli-w", "typer", "click", "shellingham", "rich", "markdown-it-py", "mdurl", "pygments", "peft"),
     *("tenseal", "cryptography", "cffi", "pycparser"),
+    *("dp-accounting", "dm-tree", "absl-py", "attrs", "mpmath", "scipy"),
 )
 _TEXTS = "texts.txt"  # a network is trained on them before the studies
 _ENCODER_FILES = ("config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "vocab.txt")

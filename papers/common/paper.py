@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 ROOT = Path(__file__).resolve().parents[2]
-NAMES = ("fedner", "tagsets", "fedhe", "feded", "transfer")
+NAMES = ("fedner", "tagsets", "fedhe", "feded", "transfer", "private_learning")
 NOT_MEASURED = "not measured"
 Runs = Sequence[Mapping[str, Any]]
 Choose = Callable[[Runs, Mapping[str, Any], Mapping[str, Any]], Mapping[str, Any]]  # runs, head, chosen before

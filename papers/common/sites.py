@@ -220,7 +220,10 @@ def write_groups(groups: Mapping[str, Group], out: Path) -> None:
 def described(site: Site) -> dict[str, Any]:
     """Return types, scheme, and the sentences and mentions of each part."""
     counts = {
-        name: {"sentences": len(documents), "mentions": sum(len(d.entities) for d in documents)}
+        name: {
+            "sentences": sum(len(d.sentences or "1") for d in documents),
+            "mentions": sum(len(d.entities) for d in documents),
+        }
         for name, documents in site.parts.items()
     }
     return {"types": list(site.types), "scheme": site.scheme, **counts}

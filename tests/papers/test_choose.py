@@ -29,4 +29,4 @@ def test_choices_are_written_from_tuning_runs(tmp_path: Path) -> None:
 
 def test_a_paper_without_choices_and_an_unknown_one_are_refused() -> None:
     assert "nothing is chosen for fedner" in choose("fedner", "results.json").stderr
-    assert "papers are fedner, tagsets, fedhe, feded, transfer" in choose("fedavg").stderr
+    assert "papers are fedner, tagsets, fedhe, feded, transfer, private_learning" in choose("fedavg").stderr

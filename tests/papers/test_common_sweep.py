@@ -54,7 +54,7 @@ def test_an_unknown_field_is_refused(sweep: ModuleType, kind: Any, tmp_path: Pat
         sweep.read_variations(tmp_path / "sweep.toml", kind)
 
 
-@pytest.mark.parametrize("name", ["fedner", "tagsets", "fedhe", "feded", "transfer"])
+@pytest.mark.parametrize("name", ["fedner", "tagsets", "fedhe", "feded", "transfer", "private_learning"])
 def test_every_study_of_a_paper_is_in_a_table(sweep: ModuleType, name: str) -> None:
     paper = __import__(f"papers.{name}.paper", fromlist=["PAPER"]).PAPER
     assert all(variation.tables and variation.seeds for variation in paper.sweep.variations.values())

@@ -19,6 +19,7 @@ WANTED = {
     "fedhe": {"table2", "table3", "table4", "figure1"},
     "feded": {"table3", "table4", "table6", "table7", "table8", "figure2"},
     "transfer": {"figure2", "figure3"},
+    "private_learning": {"curve"},
 }
 overview, common, sweeps = fixture_of("overview"), fixture_of("common.paper"), fixture_of("common.sweep")
 tagsets, transfer = fixture_of("tagsets.paper"), fixture_of("transfer.paper")

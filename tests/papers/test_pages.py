@@ -8,7 +8,7 @@ import pytest
 from tests.papers.modules import fixture_of
 
 PAPERS = Path(__file__).resolve().parents[2] / "papers"
-NAMES = ("fedner", "tagsets", "fedhe", "feded", "transfer")
+NAMES = ("fedner", "tagsets", "fedhe", "feded", "transfer", "private_learning")
 EVERY_PAPER = pytest.mark.parametrize("name", NAMES)
 common, summarise, joint = fixture_of("common.paper"), fixture_of("summarise"), fixture_of("feded.joint")
 
