@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 from tests.studies.protected_studies import Lasting, shielded
-from tests.studies.tiny_studies import Killed, Onlooker, events_of, run, scores_of, tensors_of
+from tests.studies.tiny_studies import PUBLIC, Killed, Onlooker, events_of, run, scores_of, tensors_of
 
 from wardround.algorithms.fedner import FedNer
 from wardround.errors import FederationError, MessageError, StudyError
@@ -40,7 +40,7 @@ def private(folder: Path, mechanism: str = "masked", **sections: Mapping[str, An
     return shielded(
         folder,
         mechanism,
-        model={"shared": ["all"], "lstm": 0, "word_cnn": 16, "word_dimension": 8},
+        model=sections.pop("model", None) or {"shared": ["all"], "lstm": 0, "word_cnn": 16, "word_dimension": 8},
         sites=ONE_TOP,
         training={"clip": None, "batch_size": None, "learning_rate": 0.05},
         privacy={"smallest_batch": 0, "mechanism": mechanism, "differential_privacy": noise, **changes},
@@ -235,11 +235,23 @@ def test_a_site_stops_at_its_own_budget_and_the_study_ends_with_the_model_it_has
 LOCAL = {"name": "fedavg", "local_steps": 2, "rounds": 4}
 
 
-@pytest.mark.parametrize("mechanism", ["plain", "masked"])
-def test_local_steps_of_fedavg_each_have_all_of_the_noise(
-    mechanism: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+TEACHERS = {"algorithm": {**LOCAL, "name": "feded"}, "public": PUBLIC}
+ALL_WITH_SOFTMAX = {"shared": None, "decoder": "softmax", "lstm": 0, "word_cnn": 16, "word_dimension": 8}
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "sections"),
+    [
+        ("plain", {"algorithm": LOCAL}),
+        ("masked", {"algorithm": LOCAL}),
+        ("plain", {**TEACHERS, "model": ALL_WITH_SOFTMAX}),
+        ("masked", {**TEACHERS, "model": ALL_WITH_SOFTMAX}),
+    ],
+)
+def test_local_steps_each_have_all_of_the_noise(
+    mechanism: str, sections: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    study = private(tmp_path / "notes", mechanism, algorithm=LOCAL)
+    study = private(tmp_path / "notes", mechanism, **sections)
     releases: list[Array] = []
     original = unit_noise.UnitNoise.noisy
 
@@ -262,6 +274,7 @@ def test_local_steps_of_fedavg_each_have_all_of_the_noise(
     for release in releases:  # one site's noise alone carries the promise
         assert release.std() >= 0.9 * plan.multiplier * plan.integer_clip  # 994 numbers: standard error 2.2%
     assert 7.9 < watcher.rounds[-1].figures["epsilon"] <= 8.0
+    assert all(math.isnan(record.loss) for record in watcher.rounds)
 
 
 def test_local_steps_of_fedavg_learn_and_are_the_textbooks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -306,7 +319,7 @@ def test_another_number_of_local_steps_than_the_account_has_is_refused(tmp_path:
     }
     with pytest.raises(MessageError, match="another number of steps"):
         site.answer("train", Message(question, {f"shared/{n}": p.detach().numpy() for n, p in site.shared.items()}))
-    assert site.history.released == 0
+    assert site.history.released == 2  # paid before anything is computed, whatever follows
 
 
 @pytest.mark.parametrize("unit", ["note", "sentence"])
@@ -324,6 +337,14 @@ def test_a_study_with_either_unit_announces_units(unit: str, tmp_path: Path) -> 
         ({"algorithm": {"name": "fedprox"}}, "fedprox with these settings does not clip the gradient of each sentence"),
         ({"algorithm": {"local_steps": 2}}, "fedner with these settings does not clip"),
         ({"algorithm": {"name": "fedavg"}}, "fedavg with these settings does not clip"),
+        (
+            {
+                **TEACHERS,
+                "algorithm": {"name": "feded", "local_steps": 2, "site_models": "own"},
+                "model": {"shared": None},
+            },
+            "feded with these settings does not clip",
+        ),
         ({"privacy": {"error_feedback": True}}, "error_feedback would add to an update what its noise does not cover"),
         ({"privacy": {"value_bounds": {"words": 1.0}}}, "value_bounds follow from the clip and the noise"),
         ({"privacy": {"smallest_batch": 4}}, "smallest_batch belongs to batches of a fixed size"),

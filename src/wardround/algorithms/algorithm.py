@@ -57,6 +57,7 @@ class Payload:
     shapes: Mapping[str, tuple[int, ...]]
     groups: Mapping[str, str]
     bounds: Mapping[str, float]  # largest absolute value; a missing one is configured, or learned in round 1
+    gradient_size: int = 0  # numbers of the gradient from which it follows, under differential privacy
 
 
 @dataclass(frozen=True)
@@ -79,6 +80,7 @@ def shared_layers_payload(config: RoundsConfig, task: Task, public: PublicSet) -
         {name: tuple(parameter.shape) for name, parameter in shared.items()},
         {name: task.model.group_of(name) for name in shared},
         {},
+        sum(parameter.numel() for parameter in shared.values()),
     )
 
 

@@ -295,7 +295,12 @@ def prediction_shapes(task: Task, examples: Sequence[Any]) -> dict[str, tuple[in
 def predictions_payload(task: Task, public: PublicSet, *, bound: float) -> Payload:
     """Return the payload of sites that send predictions on the public set; `bound` is 0 if it is not known."""
     heads = prediction_shapes(task, public.examples)
-    return Payload(heads, {head: head for head in heads}, dict.fromkeys(heads, bound) if bound else {})
+    return Payload(
+        heads,
+        {head: head for head in heads},
+        dict.fromkeys(heads, bound) if bound else {},
+        sum(parameter.numel() for parameter in task.model.shared_parameters().values()),
+    )
 
 
 def check_distillable(algorithm: str, model: LayeredModel) -> None:

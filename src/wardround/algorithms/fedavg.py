@@ -37,6 +37,7 @@ __all__ = [
     "noisy_update",
     "train",
     "train_locally",
+    "train_with_noise",
 ]
 
 LOCAL_TRAINING = RoundTrainingConfig(batch_size=16)  # smaller than FedNER's: each site takes its own steps
@@ -105,24 +106,29 @@ def train(site: Site, message: Message) -> Message:
 
 
 def noisy_update(site: Site, message: Message, privacy: UnitPrivacy) -> dict[str, Array]:
-    """Receive the shared half and train it by DP-SGD; return its change. No layer is private."""
-    number, steps, rates = message.value("round", int), message.value("steps", int), rates_in(message)
+    """Receive the shared half and train it by DP-SGD; return its change."""
+    site.begin_round(message.value("round", int))
+    site.receive(message)
+    start = {name: parameter.detach().clone() for name, parameter in site.shared.items()}
+    train_with_noise(site, message, privacy)
+    return {name: (parameter.detach() - start[name]).cpu().numpy() for name, parameter in site.shared.items()}
+
+
+def train_with_noise(site: Site, message: Message, privacy: UnitPrivacy) -> None:
+    """Train the shared half as it is by DP-SGD, for the local steps of a round; no layer is private."""
+    steps, rates, keeps = message.value("steps", int), rates_in(message), message.value("keep_moments", bool)
     if steps != privacy.plan.per_round:
         raise MessageError("policy", "the account of the privacy has another number of steps per round")
-    site.begin_round(number)
-    site.receive(message)
-    if not message.value("keep_moments", bool):
+    if not keeps:
         site.shared_optimizer.reset()
-    start = {name: parameter.detach().clone() for name, parameter in site.shared.items()}
     for _ in range(steps):
         for name, numbers in site.noisy_sum(privacy).items():
             gradient = np.asarray(numbers * privacy.plan.unit, np.float32)
-            site.shared[name].grad = torch.from_numpy(gradient).to(start[name].device)
+            site.shared[name].grad = torch.from_numpy(gradient).to(site.shared[name].device)
         site.shared_optimizer.step(rates)
-    if not message.value("keep_moments", bool):
+    if not keeps:
         site.shared_optimizer.reset()  # so that no moments are written to disk
-    site.round = number
-    return {name: (parameter.detach() - start[name]).cpu().numpy() for name, parameter in site.shared.items()}
+    site.round = message.value("round", int)
 
 
 def local_update(site: Site, message: Message, *, proximal: float = 0.0) -> tuple[dict[str, Array], float]:

@@ -3,6 +3,10 @@
 In each round the selected sites train on their own notes and predict; the mean of their predictions teaches the central
 model on the public set. Sites start each round from the central model. If each keeps a model of its own, of any kind,
 it first learns on the public set from the mean of the previous round.
+
+Under differential privacy the teachers are private: a site trains by DP-SGD, and what its model then predicts is as
+private as the model. Noise on the votes alone would not protect a single unit, because one unit may change every vote
+of its site.
 """
 
 from __future__ import annotations
@@ -15,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from wardround.algorithms.algorithm import Algorithm, Payload, SharedLayers, SiteStep
+from wardround.algorithms.algorithm import Algorithm, NoisySteps, Payload, SharedLayers, SiteStep
 from wardround.algorithms.distillation import (
     DISTILLATION_TRAINING,
     CentralCoordinator,
@@ -28,7 +32,7 @@ from wardround.algorithms.distillation import (
     predictions_to_send,
     teacher_distribution,
 )
-from wardround.algorithms.fedavg import LocalConfig, train_locally
+from wardround.algorithms.fedavg import LocalConfig, train_locally, train_with_noise
 from wardround.errors import FederationError, MessageError, TrainingError
 from wardround.federation.coordinator import RoundContext, RoundSum
 from wardround.federation.message import Array, Message, Value, grouped
@@ -198,10 +202,14 @@ def train_and_predict(site: Site, message: Message) -> Message:
             site.receive(message)
         else:
             _learn_from_others(site, message, kind)
-        loss = train_locally(site, message)
+        values: dict[str, Value] = {}
+        if site.unit_privacy is not None:
+            train_with_noise(site, message, site.unit_privacy)
+        else:
+            values["loss"] = train_locally(site, message)
         scores = head_scores(site.task, site.notes.public.examples)
         predictions = {head: predictions_to_send(rows, kind) for head, rows in scores.items()}
-        return site.announce(predictions, weight=1.0, values={"loss": loss})
+        return site.announce(predictions, weight=1.0, values=values)
 
 
 def _learns_labels(number: int, label_rounds: int) -> bool:
@@ -261,6 +269,12 @@ def _plain_codec(config: FedEdConfig, payload: Payload) -> PlainPredictions:
     )
 
 
+def _noisy_steps(config: FedEdConfig) -> NoisySteps | None:
+    # Whole epochs are not Poisson samples; a model of a site's own would be a private one.
+    countable = config.local_steps and not config.sites_keep_models
+    return NoisySteps(config.local_steps, shared=False) if countable else None
+
+
 def _check_model(config: FedEdConfig, model: LayeredModel) -> None:
     check_distillable("feded", model)
 
@@ -293,4 +307,5 @@ ALGORITHM = Algorithm(
     plain_codec=_plain_codec,
     check_model=_check_model,
     build_server=FedEd.build,
+    noisy_steps=_noisy_steps,
 )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
-from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -47,7 +46,7 @@ def noise_of(study: Study, payload: Payload) -> NoisePlan | None:
         shared=steps.shared,
         sites=len(study.sites),
         honest_sites=privacy.honest_sites,
-        numbers=sum(prod(shape) for shape in payload.shapes.values()),
+        numbers=payload.gradient_size,
         largest_sum=_agreed(study, payload).codec.largest_integer,
     )
 
