@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pytest
@@ -107,6 +107,7 @@ class Absent:
 class RoundFigures:
     number: int
     loss: float = 1.25
+    figures: Mapping[str, float] = field(default_factory=dict)
     absent: Sequence[Absent] = ()
     traffic: Bytes = field(default_factory=Bytes)
 
@@ -155,6 +156,16 @@ def test_one_line_per_scoring_without_a_terminal(clock: Clock) -> None:
     # Two of ten rounds took six seconds: eight more take 24. Two rounds of 2 and 3.5 MB.
     head = "tiny  round 2/10  loss 1.250  up 4.0 MB  down 7.0 MB  left 0:24"
     assert stream.getvalue() == f"{head}  F1 harbour 0.500  hillside 0.250\n"
+
+
+def test_under_differential_privacy_the_spent_epsilon_stands_where_the_loss_would(clock: Clock) -> None:
+    progress, stream = shown(sites=["harbour"])
+    with progress:
+        progress.on_start(0)
+        clock.now += 3
+        progress.on_round(RoundFigures(1, loss=float("nan"), figures={"epsilon": 1.234}))
+        progress.on_scores(1, {"harbour": 0.5})
+    assert "  ε 1.23  up" in stream.getvalue() and "nan" not in stream.getvalue()
 
 
 def test_a_long_line_is_not_broken(clock: Clock) -> None:

@@ -12,10 +12,12 @@ from tests.reports.run_records import EVENTS, SITES, Scored, a_round, a_run, sco
 from wardround.evaluation.counts import SpanCounts, TypedCounts
 from wardround.evaluation.leakage import LeakageScore, TypeLeakage
 from wardround.evaluation.significance import Interval
+from wardround.privacy.differential_privacy import DifferentiallyPrivate, DifferentialPrivacy
 from wardround.privacy.mechanism_table import MECHANISMS
 from wardround.reports.history import History
 from wardround.reports.marked_notes import Excerpt
 from wardround.reports.page import Section
+from wardround.reports.round_sections import rounds_section
 from wardround.reports.run_page import privacy_section, run_sections, write_run_page
 from wardround.reports.run_record import LedgerHead, PrivacyFacts, RunRecord, Sends
 from wardround.reports.tables import Table
@@ -223,6 +225,22 @@ def test_minimum_sites_encryption_and_shared_layers_are_named() -> None:
     assert "Every sum was over at least 2 sites, and every update over at least 8 examples." in prose
     assert "Encryption: BFV, packing compact." in prose
     assert "Shared layers: words, word_cnn. All other layers stayed at their site." in prose
+
+
+def test_differential_privacy_is_stated_with_what_was_spent() -> None:
+    settings = DifferentialPrivacy(epsilon=8.0, delta=0.0005)
+    facts = PrivacyFacts(DifferentiallyPrivate(MECHANISMS["masked"], settings), "updates", 3, 16, shared=("all",))
+    history = History.of([a_round(n) | {"figures": {"epsilon": 1.5 * n}} for n in (1, 2)])
+    prose = privacy_section(facts, history.rounds).text
+    assert "The sites sent updates of the shared layers with noise, and counts." in prose
+    assert "Every sum was over at least 3 sites, every update over a random sample." in prose
+    assert "Privacy budget: (ε, δ) = (8, 0.0005) for each sentence of a site's training notes." in prose
+    assert "Spent until the last round, at the site that spent most: ε = 3.00." in prose
+    assert "All other layers" not in prose and "No noise" not in prose and "losses" not in prose
+    charts = rounds_section(
+        History.of([a_round(n) | {"figures": {"epsilon": 1.5 * n}} for n in (1, 2)]), "strict"
+    ).charts
+    assert any("ε rises from 1.50 in round 1 to 3.00 in the last." in chart.to_html() for chart in charts)
 
 
 def test_numbers_that_were_clipped() -> None:

@@ -27,6 +27,8 @@ class ChangedClient:
     Differential privacy is such a change: it clips the update and adds the site's share of the noise.
     """
 
+    unit_privacy = None
+
     def __init__(self, inner: AggregationClient, change: Callable[[np.ndarray], np.ndarray]) -> None:
         self._inner, self._change = inner, change
 

@@ -145,12 +145,15 @@ def _finest_grid(multiplier: float, *, sites: int, honest_sites: int, room: int)
 class DifferentiallyPrivate(Mechanism):
     """Noise inside what another mechanism adds: nobody learns from it whether one unit was in the training notes."""
 
+    extra = "dp"
+    adds_noise = True
+
     def __init__(self, inner: Mechanism, settings: DifferentialPrivacy) -> None:
         self.inner, self.settings = inner, settings
         self.name = f"{inner.name}, differentially private"
         self.protects, self.seals, self.masks = inner.protects, inner.seals, inner.masks
         self.minimum_sites = inner.minimum_sites
-        self.packages = (*inner.packages, "cryptography", "dp_accounting")
+        self.packages = ("cryptography", "dp_accounting")
         self.coordinator_reads_update = inner.coordinator_reads_update
         self.coordinator_reads_sum = inner.coordinator_reads_sum
         self.coordinator_and_one_site_read_update = inner.coordinator_and_one_site_read_update
@@ -164,6 +167,9 @@ class DifferentiallyPrivate(Mechanism):
         short = f"(ε, δ) = ({settings.epsilon:g}, {settings.delta:g}) per {settings.unit}."
         self.summary = f"{inner.summary} Noise in it: {short}"
         self.predictions_summary = f"{inner.predictions_summary} Noise in it: {short}"
+        self.budget = (
+            f"(ε, δ) = ({settings.epsilon:g}, {settings.delta:g}) for each {settings.unit} of a site's training notes."
+        )
         self.report = (
             f"{inner.report} Each site clipped the gradient of each {settings.unit} and added noise before anything "
             f"left: {short}"

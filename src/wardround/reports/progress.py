@@ -165,6 +165,10 @@ class RoundFigures(Protocol):
         """Return the mean loss over the sites."""
 
     @property
+    def figures(self) -> Mapping[str, float]:
+        """Return further figures of the round by name, such as the ε that was spent."""
+
+    @property
     def absent(self) -> Sequence[AbsentSite]:
         """Return the sites that did not contribute."""
 
@@ -181,7 +185,7 @@ class StudyProgress:
         self._name, self._rounds = name, rounds
         self._scores: dict[str, list[float]] = {site: [] for site in sites}
         self._absent: dict[str, str] = {}
-        self._first, self._number, self._loss = 0, 0, float("nan")
+        self._first, self._number, self._loss, self._epsilon = 0, 0, float("nan"), 0.0
         self._up = self._down = 0
         self._started = time.monotonic()
         self._live: Live | _NotebookView
@@ -213,6 +217,7 @@ class StudyProgress:
     def on_round(self, record: RoundFigures) -> None:
         """Show the figures of the round."""
         self._number, self._loss = record.number, record.loss
+        self._epsilon = record.figures.get("epsilon", 0.0)
         self._up, self._down = self._up + record.traffic.up, self._down + record.traffic.down
         self._absent = {absent.site: absent.code for absent in record.absent}
         if isinstance(self._live, _NotebookView):
@@ -239,7 +244,9 @@ class StudyProgress:
             seconds = (time.monotonic() - self._started) / done * (self._rounds - self._number)
             left = f"{int(seconds // 60)}:{int(seconds % 60):02d}"
         sizes = f"up {size_text(self._up)}  down {size_text(self._down)}"
-        return f"round {self._number}/{self._rounds}  loss {self._loss:.3f}  {sizes}  left {left}"
+        # Under differential privacy sites send no loss, and what they spend counts.
+        first = f"ε {self._epsilon:.2f}" if self._epsilon else f"loss {self._loss:.3f}"
+        return f"round {self._number}/{self._rounds}  {first}  {sizes}  left {left}"
 
     def _render(self) -> Group:
         table = Table(box=None, padding=(0, 2, 0, 0))

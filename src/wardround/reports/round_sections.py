@@ -51,6 +51,7 @@ def rounds_section(history: History, mode: str) -> Section:
         *_site_chart(history.scorings, mode),
         *_type_chart(history.scorings, mode),
         *_loss_chart(history.rounds),
+        *_budget_chart(history.rounds),
         *_public_set_charts(history.rounds),
     )
     tables = (*_site_table(history.scorings, mode), *_type_table(history.scorings, mode))
@@ -95,6 +96,15 @@ def _loss_chart(rounds: Sequence[RoundRecord]) -> Iterator[Chart]:
         caption = "Mean over the sites that answered, weighted by their sizes."
         alt = f"Training loss from {points[0][1]:.3f} in round {points[0][0]:.0f} to {points[-1][1]:.3f} in the last."
         yield Chart.from_plot(plot, "training-loss", caption, alt=alt)
+
+
+def _budget_chart(rounds: Sequence[RoundRecord]) -> Iterator[Chart]:
+    points = [(float(record.number), record.figures["epsilon"]) for record in rounds if "epsilon" in record.figures]
+    if points:
+        plot = learning_curves({"ε": points}, Labels("Privacy spent", "round", "ε"))
+        caption = "ε of everything that left a site so far, at the site that spent most."
+        alt = f"ε rises from {points[0][1]:.2f} in round {points[0][0]:.0f} to {points[-1][1]:.2f} in the last."
+        yield Chart.from_plot(plot, "privacy-spent", caption, alt=alt)
 
 
 def _public_set_charts(rounds: Sequence[RoundRecord]) -> Iterator[Chart]:

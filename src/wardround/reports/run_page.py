@@ -158,9 +158,9 @@ def _made_with(record: RunRecord) -> Section:
 
 
 _SENDS: dict[Sends, str] = {
-    "updates": "The sites sent updates of the shared layers, counts and losses. No note, no word of a note and no "
+    "updates": "The sites sent updates of the shared layers{figures}. No note, no word of a note and no "
     "private layer left a site.",
-    "predictions": "The sites sent predictions on the public set, counts and losses. No note and no parameter left a "
+    "predictions": "The sites sent predictions on the public set{figures}. No note and no parameter left a "
     "site. On this page, read “predictions” for “updates”.",
     "nothing": "Each site trained alone and sent counts and losses, but no update.",
     "notes": "All notes were in one place. Such a run is a baseline for comparison; hospitals cannot run it together.",
@@ -170,18 +170,23 @@ _SENDS: dict[Sends, str] = {
 
 def privacy_section(facts: PrivacyFacts, rounds: Sequence[RoundRecord]) -> Section:
     """Return how updates were protected and who could read what, in words and tables."""
-    lines, tables = [_SENDS[facts.sends]], list[Table]()
-    mechanism = facts.mechanism
+    mechanism, tables = facts.mechanism, list[Table]()
+    noisy = mechanism is not None and mechanism.adds_noise
+    lines = [_SENDS[facts.sends].format(figures=" with noise, and counts" if noisy else ", counts and losses")]
     if mechanism is not None and facts.sends in ("updates", "predictions"):
         sites = "one site" if facts.minimum_sites == 1 else f"{facts.minimum_sites} sites"
         examples = "one example" if facts.smallest_batch == 1 else f"{facts.smallest_batch} examples"
+        each = ", every update over a random sample" if noisy else f", and every update over at least {examples}"
         lines.insert(0, f"Mechanism: {mechanism.name}. {mechanism.report}")
-        lines.append(f"Every sum was over at least {sites}, and every update over at least {examples}.")
+        lines.append(f"Every sum was over at least {sites}{each}.")
         if facts.encryption:
             lines.append(f"Encryption: {facts.encryption}.")
         if facts.shared:
-            lines.append(f"Shared layers: {', '.join(facts.shared)}. All other layers stayed at their site.")
-        lines.append("Privacy budget: none. No noise was added, so differential privacy guarantees nothing here.")
+            rest = "" if facts.shared == ("all",) else " All other layers stayed at their site."
+            lines.append(f"Shared layers: {', '.join(facts.shared)}.{rest}")
+        lines.append(f"Privacy budget: {mechanism.budget}")
+        if spent := [record.figures["epsilon"] for record in rounds if "epsilon" in record.figures]:
+            lines.append(f"Spent until the last round, at the site that spent most: ε = {max(spent):.2f}.")
         tables.append(_readers_table(mechanism, facts.sends))
     if facts.sends != "alone" and not facts.ledgers:
         lines.append(

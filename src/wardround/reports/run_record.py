@@ -38,6 +38,14 @@ class MechanismDeclaration(Protocol):
         """Return who could read what in a finished run, in words."""
 
     @property
+    def budget(self) -> str:
+        """Return what differential privacy promises, in words."""
+
+    @property
+    def adds_noise(self) -> bool:
+        """Return whether noise hides everything that depends on training notes, and losses stay at the sites."""
+
+    @property
     def coordinator_reads_update(self) -> bool:
         """Return whether the coordinator can read the update of one site."""
 

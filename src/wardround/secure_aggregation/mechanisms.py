@@ -79,6 +79,10 @@ class Mechanism:
     masks: bool = False  # masks hide an update also from those who open the sum
     minimum_sites: int = 1  # fewest sites whose sum hides one of them
     packages: tuple[str, ...] = ()  # that must be installed
+    extra: str = "sealed"  # of Wardround, which installs them
+    # What differential privacy promises, for the report; and whether noise hides all that depends on training notes.
+    budget: str = "none. No noise was added, so differential privacy guarantees nothing here."
+    adds_noise: bool = False
     # Who can read an update, and predictions on a public set, in a sentence or two for `site review`.
     updates_readable_by: str
     predictions_readable_by: str
@@ -96,7 +100,7 @@ class Mechanism:
         """Raise a `UsageError` if a package that this mechanism needs is missing."""
         for package in self.packages:
             if find_spec(package) is None:
-                raise UsageError(f"[privacy] {self.name} needs {package}: install wardround[sealed]")
+                raise UsageError(f"[privacy] {self.name} needs {package}: install wardround[{self.extra}]")
 
     def steps(self, *, mean_comes_back: bool) -> tuple[str, ...]:
         """Return the steps of the phases after *announce* that a site answers.
