@@ -14,6 +14,7 @@ from tests.docs.pages import Row, codes, commands, output_of, plain_commands, ro
 
 from wardround.errors import WardroundError
 from wardround.privacy.differential_privacy import DifferentialPrivacy
+from wardround.privacy.robust import RobustAggregation
 from wardround.studies import study_file as files
 from wardround.studies import study_run as run
 from wardround.studies.assemble import common_task, coordinator_of
@@ -29,6 +30,7 @@ ALONE = {
     "`[model]`": files.ModelSection,
     "`[privacy]`": files.PrivacySection,
     "`[privacy.differential_privacy]`": DifferentialPrivacy,
+    "`[privacy.robust]`": RobustAggregation,
     "`[evaluation]`": files.EvaluationSection,
     "`[federation]`": files.FederationSection,
     "`[sites.NAME]`": files.SiteSection,
@@ -152,6 +154,9 @@ REFUSED = [
     SITE.replace('["Drug"]', '["Drug", "Drug"]'),
     SITE + RELATIONS.replace("relations", "joint", 1) + '[algorithm]\nname = "tagsets"\n',
     SITE + 'encoder = "minilm"\n',
+    SITE + OTHERS + MASKED + '[privacy.robust]\nrule = "median"\n',
+    SITE + OTHERS + '[privacy]\nminimum_sites = 3\n[privacy.robust]\nrule = "multi_krum"\n',
+    SITE + OTHERS + '[privacy.robust]\nrule = "median"\n[algorithm]\nname = "fedatt"\n',
     SITE + OTHERS + PUBLIC + MASKED + '[algorithm]\nname = "feded"\nprecision = "float16"\n',
     SITE + OTHERS + PUBLIC + MASKED + 'value_bounds = { tags = 0.5 }\n[algorithm]\nname = "feded"\n',
     SITE + OTHERS + PUBLIC + MASKED.replace("masked", "sealed") + 'scheme = "ckks"\n[algorithm]\nname = "feded"\n',

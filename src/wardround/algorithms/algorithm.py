@@ -102,6 +102,7 @@ class Algorithm(Generic[Config]):
     keep: Literal["best", "last"] = "best"  # round whose model a study ends with by default
     needs_public_set: bool = False
     needs_single_updates: bool = False  # the sum of the updates is not enough, so no mechanism may hide them
+    comparable_updates: bool = False  # every site sends one update of the same layers, which a robust rule can compare
     one_machine_only: bool = False  # it needs all notes in one place
     own_models_setting: str = ""  # the setting with which sites keep models of their own, for error messages
     old_settings: Mapping[str, str] = field(default_factory=dict)  # names in version 0.1 and their present names

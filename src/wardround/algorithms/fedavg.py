@@ -223,6 +223,7 @@ ALGORITHM = Algorithm(
     shared_layers=SharedLayers.CONFIGURED,
     sends="updates",
     sent_to_sites="Other sites receive only the updated shared layers.",
+    comparable_updates=True,
     constant_settings=FedAvgConfig.constant_settings,
     # Whole epochs are not Poisson samples, so only a fixed number of steps has an account.
     noisy_steps=lambda config: NoisySteps(config.local_steps, shared=False) if config.local_steps else None,

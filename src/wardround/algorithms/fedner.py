@@ -181,6 +181,7 @@ ALGORITHM = Algorithm(
     shared_layers=SharedLayers.CONFIGURED,
     sends="updates",
     sent_to_sites="Other sites receive the updated shared layers, and the number of sentences each site trains on.",
+    comparable_updates=True,
     constant_settings=FedNerConfig.constant_settings,
     noisy_steps=lambda config: NoisySteps(1, shared=True) if config.local_steps == 1 else None,
 )

@@ -64,5 +64,6 @@ ALGORITHM = Algorithm(
     shared_layers=SharedLayers.CONFIGURED,
     sends="updates",
     sent_to_sites="Other sites receive only the updated shared layers.",
+    comparable_updates=True,
     constant_settings=FedProxConfig.constant_settings,
 )

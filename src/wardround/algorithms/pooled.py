@@ -19,4 +19,5 @@ ALGORITHM = replace(
     shared_layers=SharedLayers.ALL_COMMON,
     sends="notes",
     one_machine_only=True,
+    comparable_updates=False,
 )

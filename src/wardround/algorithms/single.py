@@ -45,4 +45,5 @@ ALGORITHM = replace(
     shared_layers=SharedLayers.NONE,
     sends="nothing",
     sent_to_sites="Other sites receive nothing.",
+    comparable_updates=False,
 )

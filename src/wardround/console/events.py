@@ -107,6 +107,7 @@ _EVENTS: Mapping[str, Mapping[str, _Reader]] = {
         "absent": _absences,
         "clipped": _number,
         "figures": _figures,
+        "used": _figures,
         "down": _number,
         "up": _number,
         "seconds": _number,

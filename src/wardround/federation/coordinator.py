@@ -120,6 +120,7 @@ class Round:
     vanished: Mapping[SiteId, int] = field(default_factory=dict)  # number of layer groups that rounding made zero
     digests: Mapping[SiteId, str] = field(default_factory=dict)  # of the sites' copies of the shared half
     figures: Mapping[str, float] = field(default_factory=dict)  # of the algorithm, in addition to the loss
+    used: Mapping[SiteId, float] = field(default_factory=dict)  # share of each update that a robust rule used
     cost: RoundCost = field(default_factory=RoundCost)  # of every exchange and of the coordinator's own work
 
 
@@ -140,6 +141,7 @@ class RoundContext:
     vanished: dict[SiteId, int] = field(default_factory=dict)  # number of layer groups that rounding made zero
     digests: dict[SiteId, str] = field(default_factory=dict)  # of the sites' copies of the shared half
     epsilon: float = 0.0  # the most that a site has spent, as the sites say
+    used: dict[SiteId, float] = field(default_factory=dict)  # share of each update that a robust rule used
     _loss: float = 0.0
     _weight: int = 0
 
@@ -351,6 +353,7 @@ class Coordinator(ABC):
                 context.vanished,
                 context.digests,
                 {**self.figures, **({"epsilon": context.epsilon} if context.epsilon else {})},
+                context.used,
                 cost,
             )
 

@@ -55,6 +55,7 @@ class RoundRecord:
     coordinator: Mapping[str, float] = field(default_factory=dict)  # seconds of the coordinator by phase
     clipped: int | None = None  # clipped numbers in updates; None if the run clips nothing
     figures: Mapping[str, float] = field(default_factory=dict)  # what the algorithm reports in addition to the loss
+    used: Mapping[str, float] = field(default_factory=dict)  # share of each site's update that a robust rule used
 
     @property
     def asked(self) -> frozenset[str]:
@@ -216,6 +217,7 @@ def _round(event: Mapping[str, Any]) -> RoundRecord:
         _numbers(event, "coordinator"),
         None if clipped is None else int(clipped),
         _numbers(event, "figures"),
+        _numbers(event, "used"),
     )
 
 

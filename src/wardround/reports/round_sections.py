@@ -182,6 +182,8 @@ def participation_section(history: History, sites: Sequence[str]) -> Section:
     tables = [_participation_table(states, sites)]
     if any(record.absent for record in rounds):
         tables.append(_absence_table(rounds))
+    if any(record.used for record in rounds):
+        tables.append(_used_table(rounds, sites))
     return Section("Participation", tables=tuple(tables), charts=(_participation_chart(states, sites),))
 
 
@@ -218,6 +220,21 @@ def _participation_table(states: Sequence[Mapping[str, str]], sites: Sequence[st
     columns = ("site", "rounds asked", *(state.name for state in _STATES[1:]))
     title = "Participation of each site"
     return Table(f"{title} in {len(states):,} rounds", columns, tuple(rows), file=title)
+
+
+def _used_table(rounds: Sequence[RoundRecord], sites: Sequence[str]) -> Table:
+    """Return how much of each site's updates a robust rule used; a site far below the others may be malicious."""
+    rows: list[Row] = []
+    for site in sites:
+        shares = [record.used[site] for record in rounds if site in record.used]
+        if shares:
+            rows.append((site, len(shares), sum(shares) / len(shares), min(shares), max(shares)))
+    columns = ("site", "rounds", "mean share used", "lowest", "highest")
+    note = (
+        "Robust aggregation leaves out, or scales down, updates that are far from the others. A site whose share is "
+        "far below the others' may be malicious, or its notes may differ from theirs."
+    )
+    return Table("Share of each site's updates that was used", columns, tuple(rows), note=note)
 
 
 def _absence_table(rounds: Sequence[RoundRecord]) -> Table:

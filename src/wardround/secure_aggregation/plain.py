@@ -6,7 +6,7 @@ If an update changes few rows of a table, as one mini-batch does with word embed
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -73,21 +73,27 @@ class PlainServer:
 
     def aggregate(self, context: RoundContext, step: str, values: Mapping[str, Value]) -> RoundSum:
         """Ask the sites for `step`; return the mean Σ n_i u_i / Σ n_i of their updates."""
+        codec, weights = self.codec, context.coordinator.weights_of(context.sites)
+        running = codec.sum()
+        with context.cost.phase("combine"):
+            for site, message in self.updates(context, step, values):
+                own = message.value("weight", float)
+                running.add(message if weights[site] == own else codec.reweigh(message, weights[site]))
+        with context.cost.phase("open"):
+            return OpenSum(tuple(context.present), running.total())
+
+    def updates(
+        self, context: RoundContext, step: str, values: Mapping[str, Value]
+    ) -> Iterator[tuple[SiteId, Message]]:
+        """Ask the sites for `step`; yield each update as it arrives, checked."""
         codec, coordinator = self.codec, context.coordinator
-        like, weights = coordinator.expected_arrays(), coordinator.weights_of(context.sites)
+        like = coordinator.expected_arrays()
 
         def check(site: SiteId, reply: Message) -> None:
             codec.check(reply, like=like)
             coordinator.check_weight(site, reply.value("weight", float))
 
-        replies = checked_by_site(context.ask(step, context.question(values), to=context.sites), check)
-        running = codec.sum()
-        with context.cost.phase("combine"):
-            for site, message in context.usable(replies):
-                own = message.value("weight", float)
-                running.add(message if weights[site] == own else codec.reweigh(message, weights[site]))
-        with context.cost.phase("open"):
-            return OpenSum(tuple(context.present), running.total())
+        yield from context.usable(checked_by_site(context.ask(step, context.question(values), to=context.sites), check))
 
 
 class PlainClient:

@@ -14,6 +14,7 @@ from wardround.federation.aggregation import AggregationClient, AggregationServe
 from wardround.federation.site_runtime import PublicSet
 from wardround.federation.unit_privacy import NoisePlan
 from wardround.privacy.differential_privacy import noise_plan
+from wardround.privacy.robust import check_memory
 from wardround.secure_aggregation.mechanisms import ClientSetup, ServerSetup
 from wardround.settings import did_you_mean
 from wardround.studies.party_keys import PartyKeys
@@ -23,7 +24,7 @@ from wardround.tasks.task import Task
 if TYPE_CHECKING:
     from wardround.secure_aggregation.mechanisms import AgreedMechanism
 
-__all__ = ["client_of", "mechanism_of", "noise_of", "payload_of", "server_of"]
+__all__ = ["check_robust", "client_of", "mechanism_of", "noise_of", "payload_of", "server_of"]
 
 
 def payload_of(study: Study, task: Task, public: PublicSet) -> Payload:
@@ -84,6 +85,7 @@ def _agreed(study: Study, payload: Payload) -> AgreedMechanism:
 
 def server_of(study: Study, payload: Payload, party_keys: PartyKeys | None = None) -> AggregationServer:
     """Return the coordinator's end of the study's mechanism."""
+    check_robust(study, payload)
     keys = party_keys or PartyKeys()
     setup = ServerSetup(
         partial(mechanism_of, study, payload),
@@ -93,6 +95,14 @@ def server_of(study: Study, payload: Payload, party_keys: PartyKeys | None = Non
         noise_of(study, payload),
     )
     return study.privacy.protection.server(setup)
+
+
+def check_robust(study: Study, payload: Payload) -> None:
+    """Raise a StudyError if a robust rule would need more memory at the coordinator than the study allows."""
+    if study.privacy.robust is None:
+        return
+    asked = max(1, round(study.algorithm.config.participation * len(study.sites)))
+    check_memory(study.privacy.robust, sites=asked, numbers=sum(prod(shape) for shape in payload.shapes.values()))
 
 
 def client_of(

@@ -169,7 +169,8 @@ def _readers(study: Study, model: LayeredModel, *, sends_arrays: bool) -> Iterat
     if kind.steps:
         if mechanism.protects and kind.sends != "nothing":
             yield _UNIFORM_WEIGHTS if kind.server.uniform_weights else _WEIGHTS.format(study.task.examples)
-        if study.privacy.largest_share < 1 and len(study.sites) > 2:
+        # A robust rule counts each site once.
+        if study.privacy.robust is None and study.privacy.largest_share < 1 and len(study.sites) > 2:
             yield f"In a mean of three or more sites, no site counts for more than {study.privacy.largest_share:.0%}."
         yield f"A round counts when {study.privacy.minimum_sites} or more of {len(study.sites)} sites answer."
     yield kind.sent_to_sites

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from wardround.algorithms.algorithm import SharedLayers
 from wardround.corpora.type_names import nearest_type
 from wardround.errors import StudyError
+from wardround.privacy.mechanism_table import MECHANISMS
 from wardround.settings import did_you_mean
 from wardround.studies.catalogue import ALGORITHMS
 from wardround.studies.study_sections import ModelSection
@@ -24,6 +25,7 @@ def check_study(study: Study) -> None:
     _check_counts(study)
     _check_privacy(study)
     _check_noise(study)
+    _check_robust(study)
     _check_public(study)
     _check_task(study)
     _check_scored(study)
@@ -192,6 +194,42 @@ def _check_noise(study: Study) -> None:
         )
     if study.task.relations:
         raise StudyError(f"{place} is for tasks that tag words; in this one the examples of a note are not independent")
+
+
+def _check_robust(study: Study) -> None:
+    """Raise a StudyError for settings under which a robust rule would withstand nothing."""
+    privacy, kind = study.privacy, study.algorithm.kind
+    settings = privacy.robust
+    if settings is None:
+        return
+    place = "[privacy.robust]"
+    if MECHANISMS[privacy.mechanism].protects:
+        raise StudyError(
+            f"{place} {settings.rule} compares single updates, and {privacy.mechanism} hides them; it runs with "
+            "mechanism plain"
+        )
+    if privacy.differential_privacy is not None:
+        raise StudyError(
+            f"{place} {settings.rule} compares single updates; under [privacy.differential_privacy] their noise is "
+            "larger than what a rule could notice: keep one of them"
+        )
+    if not kind.comparable_updates:
+        able = [name for name, other in ALGORITHMS.items() if other.comparable_updates]
+        raise StudyError(
+            f"{place} {study.algorithm.name} does not send one update of the same layers from every site; "
+            f"{', '.join(able)} do"
+        )
+    fewest = settings.fewest_sites
+    if privacy.minimum_sites < fewest:
+        raise StudyError(
+            f"[privacy] minimum_sites is {privacy.minimum_sites}; {settings.rule} withstands {settings.malicious} "
+            f"malicious among {fewest} or more"
+        )
+    if settings.selected > privacy.minimum_sites - settings.malicious:
+        raise StudyError(
+            f"{place} selected is {settings.selected}; of minimum_sites {privacy.minimum_sites}, all but "
+            f"{settings.malicious} can be selected"
+        )
 
 
 def _check_counts(study: Study) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from wardround.reports.tables import Table
-from wardround.studies.aggregation_setup import mechanism_of, payload_of
+from wardround.studies.aggregation_setup import check_robust, mechanism_of, payload_of
 from wardround.studies.assemble import check_start, common_task, coordinator_of, start_table
 from wardround.studies.study_file import Study
 from wardround.studies.study_notes import public_set
@@ -42,6 +42,7 @@ def plan_of(study: Study) -> StudyPlan:
     payload = payload_of(study, task, public)
     if study.privacy.protection.protects:
         mechanism_of(study, payload)  # raises an error if the updates cannot be protected
+    check_robust(study, payload)
     check_start(study)
     return StudyPlan(
         study.study.name,

@@ -192,6 +192,8 @@ class StudyRun:
             self._watcher.on_event(
                 f"round {record.number}: updates of {names} rounded to zero; clips are learned again"
             )
+        if record.used:
+            figures["used"] = {site: round(share, _DIGITS) for site, share in record.used.items()}
         if record.figures:
             figures["figures"] = dict(record.figures)
         self.folder.log("round", figures | traffic | _costs(record.cost))

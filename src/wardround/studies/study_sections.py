@@ -11,6 +11,7 @@ from typing import Any, Literal
 from wardround.errors import StudyError
 from wardround.privacy.differential_privacy import DifferentiallyPrivate, DifferentialPrivacy
 from wardround.privacy.mechanism_table import MECHANISMS
+from wardround.privacy.robust import Robust, RobustAggregation
 from wardround.secure_aggregation.mechanisms import Mechanism
 from wardround.settings import as_text, did_you_mean
 from wardround.studies.sections import parsed
@@ -183,6 +184,7 @@ class PrivacySection:
     error_feedback: bool = False  # add the rounding error of an update to the site's next one
     largest_share: float = 0.5  # of one site in a mean of three or more, whatever its size
     differential_privacy: DifferentialPrivacy | None = None  # the section [privacy.differential_privacy]
+    robust: RobustAggregation | None = None  # the section [privacy.robust]
 
     def __post_init__(self) -> None:
         if self.mechanism not in MECHANISMS:
@@ -207,6 +209,8 @@ class PrivacySection:
     def protection(self) -> Mechanism:
         """Return the declaration of the mechanism: who can read what, and what it needs."""
         mechanism = MECHANISMS[self.mechanism]
+        if self.robust is not None:
+            mechanism = Robust(mechanism, self.robust)
         settings = self.differential_privacy
         return mechanism if settings is None else DifferentiallyPrivate(mechanism, settings)
 
@@ -285,16 +289,20 @@ class SiteSection:
         return replace(self, data=None, format="", options={}, built_in="", names=None)
 
 
+_PARTS_OF_PRIVACY: Mapping[str, type] = {"differential_privacy": DifferentialPrivacy, "robust": RobustAggregation}
+
+
 def privacy_from(table: Mapping[str, Any]) -> PrivacySection:
     """Parse the section [privacy]."""
-    settings = dict(table)
-    noise = settings.pop("differential_privacy", None)
-    if noise is None:
-        return parsed(PrivacySection, settings, "privacy")
-    if not isinstance(noise, dict):
-        raise StudyError("[privacy.differential_privacy] must be a section")
-    found = parsed(DifferentialPrivacy, noise, "privacy.differential_privacy")
-    return parsed(PrivacySection, settings, "privacy", more={"differential_privacy": found})
+    settings, found = dict(table), dict[str, Any]()
+    for name, section in _PARTS_OF_PRIVACY.items():
+        part = settings.pop(name, None)
+        if part is None:
+            continue
+        if not isinstance(part, dict):
+            raise StudyError(f"[privacy.{name}] must be a section")
+        found[name] = parsed(section, part, f"privacy.{name}")
+    return parsed(PrivacySection, settings, "privacy", more=found)
 
 
 def task_from(table: Mapping[str, Any]) -> TaskSection:

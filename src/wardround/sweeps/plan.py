@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from wardround.errors import SweepError, WardroundError
-from wardround.studies.aggregation_setup import mechanism_of, payload_of
+from wardround.studies.aggregation_setup import check_robust, mechanism_of, payload_of
 from wardround.studies.assemble import common_task, coordinator_of
 from wardround.studies.one_machine import check_notes
 from wardround.studies.study_file import Study, to_toml
@@ -80,5 +80,7 @@ def _check_study(study: Study) -> None:
     task = common_task(study)
     public = public_set(study, task)
     coordinator_of(study, task, public)
+    payload = payload_of(study, task, public)
+    check_robust(study, payload)
     if study.privacy.protection.protects:
-        mechanism_of(study, payload_of(study, task, public))
+        mechanism_of(study, payload)
