@@ -172,3 +172,55 @@ def test_site_review_and_report_print_the_declaration(tmp_path: Path) -> None:
     assert any("leaves out the 1 largest and the 1 smallest" in line for line in readers)
     # Every site counts once, so a limit of its share would be a false sentence.
     assert not any("no site counts for more than" in line for line in readers)
+
+
+# Acceptance by the sites.
+
+LOCAL: dict[str, Any] = {"algorithm": {"name": "fedavg", "rounds": 9, "local_steps": 10}, "training": {"batch_size": 8}}
+PROTECTED = pytest.mark.parametrize("mechanism", ["masked", "sealed", "sealed+masked"])
+
+
+def voted(folder: Path, mechanism: str, *, minimum: int = 3, **sections: Any) -> Study:
+    """The five sites, whose updates are hidden and who vote on each step."""
+    acceptance = {"patience": 1, **sections.pop("acceptance", {})}
+    privacy = {"mechanism": mechanism, "minimum_sites": minimum, "smallest_batch": 1, "acceptance": acceptance}
+    return five_sites(folder, privacy=privacy, **{**LOCAL, **sections})
+
+
+@PROTECTED
+def test_votes_change_nothing_as_long_as_no_step_is_harmful(mechanism: str, tmp_path: Path) -> None:
+    study = voted(tmp_path / "notes", mechanism)
+    run(study, tmp_path / "voted")
+    without = five_sites(
+        tmp_path / "notes", privacy={"mechanism": mechanism, "minimum_sites": 3, "smallest_batch": 1}, **LOCAL
+    )
+    run(without, tmp_path / "without")
+    assert scores_of(tmp_path / "voted") == scores_of(tmp_path / "without")
+    events = events_of(tmp_path / "voted", "round")
+    assert [event["votes"]["cast"] for event in events] == [5] * 9
+    assert not any("rejected" in event for event in events)
+
+
+@PROTECTED
+def test_a_harmful_step_is_not_taken_and_its_site_is_found(
+    mechanism: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(voted(tmp_path / "notes", mechanism), tmp_path / "clean")
+    poison(monkeypatch, "centre", lambda array: -10 * array)
+    watcher = Onlooker()
+    run(voted(tmp_path / "notes", mechanism), tmp_path / "run", watcher=watcher)
+    events = events_of(tmp_path / "run", "round")
+    assert events[0]["rejected"]
+    assert events[0]["votes"]["harmful"] >= 3
+    # Five suspects, then at most three, then two, then one, which takes part once more.
+    rejected = [event for event in events if event.get("rejected")]
+    assert 2 <= len(rejected) <= 4
+    assert rejected[-1]["notice"].endswith("centre causes it, and is excluded from the study")
+    assert any("centre causes it" in said for said in watcher.said)
+    after = [event for event in events if event["round"] > rejected[-1]["round"]]
+    assert after and all(event["answered"] == 4 and not event.get("rejected") for event in after)
+    assert honest_f1(tmp_path / "run") > honest_f1(tmp_path / "clean") - 0.02
+    tables = [table for section in run_sections(read_run(tmp_path / "run")) for table in section.tables]
+    (table,) = [table for table in tables if table.title == "Steps that sites found harmful"]
+    assert len(table.rows) >= len(rejected)
+    assert not events_of(tmp_path / "run", "diverged")

@@ -121,6 +121,9 @@ class Round:
     digests: Mapping[SiteId, str] = field(default_factory=dict)  # of the sites' copies of the shared half
     figures: Mapping[str, float] = field(default_factory=dict)  # of the algorithm, in addition to the loss
     used: Mapping[SiteId, float] = field(default_factory=dict)  # share of each update that a robust rule used
+    votes: tuple[int, int] | None = None  # sites that found the step harmful, and sites that voted; None: no vote
+    rejected: bool = False  # whether the step was not taken because most sites found it harmful
+    notice: str = ""  # what follows from a rejection
     cost: RoundCost = field(default_factory=RoundCost)  # of every exchange and of the coordinator's own work
 
 
@@ -142,6 +145,8 @@ class RoundContext:
     digests: dict[SiteId, str] = field(default_factory=dict)  # of the sites' copies of the shared half
     epsilon: float = 0.0  # the most that a site has spent, as the sites say
     used: dict[SiteId, float] = field(default_factory=dict)  # share of each update that a robust rule used
+    votes: tuple[int, int] | None = None  # sites that found the step harmful, and sites that voted
+    rejected: bool = False  # most sites found the step harmful, so it was not taken
     _loss: float = 0.0
     _weight: int = 0
 
@@ -235,6 +240,15 @@ class CulpritSearch:
         """Return the sites that are not asked in the next round."""
         return frozenset([*self.excluded, *self._sitting_out])
 
+    @property
+    def is_searching(self) -> bool:
+        """Return whether some sites are suspected."""
+        return bool(self._suspects)
+
+    def lists(self) -> dict[str, list[SiteId]]:
+        """Return the lists that a saved search consists of, by name; they may be changed in place."""
+        return {"excluded": self.excluded, "suspects": self._suspects, "sitting_out": self._sitting_out}
+
     def exclude(self, site: SiteId) -> None:
         """Exclude a site that is known to have cheated."""
         if site not in self.excluded:
@@ -296,6 +310,8 @@ class Coordinator(ABC):
         self.search = CulpritSearch()  # for a site that spoils sums
         self._vanishing = 0  # rounds in a row in which an update rounded to zero
         self._relearned = 0  # times that clips were learned again
+        self.rejection_patience = 1  # rejected rounds in a row before sites sit out
+        self._rejections = 0  # in a row
         self.figures: dict[str, float] = {}  # of the last round, in addition to the loss
 
     @abstractmethod
@@ -305,6 +321,15 @@ class Coordinator(ABC):
     def step(self, mean: Mapping[str, Array], values: Mapping[str, Value]) -> None:
         """Change the shared half by the mean; `values` are those of the `RoundSum` and are not authenticated."""
         raise NotImplementedError
+
+    def stepped(self, mean: Mapping[str, Array], values: Mapping[str, Value]) -> dict[str, Array]:
+        """Return the shared half as `step` would leave it; everything stays as it is."""
+        before = {name: tensor.clone() for name, tensor in self.state().items()}
+        try:
+            self.step({name: array.copy() for name, array in mean.items()}, values)
+            return self.arrays()
+        finally:
+            self.load_state(before)
 
     def optimizer_state(self) -> dict[str, Tensor]:
         """Return what the next rounds depend on in addition to the shared half."""
@@ -341,7 +366,12 @@ class Coordinator(ABC):
                 raise
             self.number += 1
             answered = context.present if gathered is None else gathered.sites
-            self.search.note_good(answered)
+            notice = stop = ""
+            if context.rejected:
+                notice, stop = self._after_rejection(answered)
+            else:
+                self._rejections = 0
+                self.search.note_good(answered)
             self._note_vanished(context.vanished)
             yield Round(
                 self.number,
@@ -354,8 +384,13 @@ class Coordinator(ABC):
                 context.digests,
                 {**self.figures, **({"epsilon": context.epsilon} if context.epsilon else {})},
                 context.used,
+                context.votes,
+                context.rejected,
+                notice,
                 cost,
             )
+            if stop:
+                raise TrainingError(stop)
 
     def check_weight(self, site: SiteId, weight: float) -> None:
         """Raise a `MessageError` for a weight that is not the size the site described."""
@@ -381,6 +416,24 @@ class Coordinator(ABC):
         if len(self.search.excluded) > before:
             return f"{error}: {self.search.excluded[-1]} spoils it, and is excluded from the study"
         return f"{error}: a site spoils it; the round is tried without {', '.join(sorted(self.search.absent))}"
+
+    def _after_rejection(self, sites: Sequence[SiteId]) -> tuple[str, str]:
+        """Decide which sites sit out the next round; return the sentence that says so, and why the study stops."""
+        self._rejections += 1
+        said = "most sites found the step harmful; it was not taken"
+        if self._rejections < self.rejection_patience and not self.search.is_searching:
+            return said, ""
+        before = len(self.search.excluded)
+        if not self.search.note_spoiled(sites):
+            stop = (
+                f"most sites found the steps of {self._rejections} rounds in a row harmful; minimum_sites allows "
+                "leaving no site out, so the one that causes it cannot be found. Ask the sites, or lower minimum_sites"
+            )
+            return said, stop
+        if len(self.search.excluded) > before:
+            return f"{said}; {self.search.excluded[-1]} causes it, and is excluded from the study", ""
+        without = ", ".join(sorted(self.search.absent))
+        return f"{said}; the next round is tried {f'without {without}' if without else 'with all sites'}", ""
 
     def _note_vanished(self, vanished: Mapping[SiteId, int]) -> None:
         """Learn clips again after an update rounded to zero; raise a `TrainingError` if that does not help."""
@@ -421,7 +474,10 @@ class Coordinator(ABC):
         """Write everything that the next rounds depend on, and `more`, atomically."""
         tensors = self.state() | {f"size/{site}": torch.tensor(size) for site, size in self.sizes.items()}
         tensors |= {f"clip/{group}": torch.tensor(clip, dtype=torch.float64) for group, clip in self.clips.items()}
-        tensors |= {f"excluded/{site}": torch.tensor(place) for place, site in enumerate(self.search.excluded)}
+        for name, sites in self.search.lists().items():
+            tensors |= {f"{name}/{site}": torch.tensor(place) for place, site in enumerate(sites)}
+        if self._rejections:
+            tensors["rejections"] = torch.tensor(self._rejections)
         save_tensors(path, tensors | {f"more/{name}": tensor for name, tensor in (more or {}).items()})
 
     def restore(self, path: Path) -> dict[str, Tensor]:
@@ -430,8 +486,10 @@ class Coordinator(ABC):
         self.load_state(tensors)
         self.sizes = {site: int(size) for site, size in tensors_under("size", tensors).items()}
         self.clips = {group: float(clip) for group, clip in tensors_under("clip", tensors).items()}
-        excluded = tensors_under("excluded", tensors)
-        self.search.excluded = sorted(excluded, key=lambda site: int(excluded[site]))
+        for name, sites in self.search.lists().items():
+            places = tensors_under(name, tensors)
+            sites[:] = sorted(places, key=lambda site: int(places[site]))
+        self._rejections = int(tensors["rejections"]) if "rejections" in tensors else 0
         return tensors_under("more", tensors)
 
     def state(self) -> dict[str, Tensor]:

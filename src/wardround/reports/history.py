@@ -56,6 +56,9 @@ class RoundRecord:
     clipped: int | None = None  # clipped numbers in updates; None if the run clips nothing
     figures: Mapping[str, float] = field(default_factory=dict)  # what the algorithm reports in addition to the loss
     used: Mapping[str, float] = field(default_factory=dict)  # share of each site's update that a robust rule used
+    votes: Mapping[str, float] = field(default_factory=dict)  # `harmful` and `cast`, if the sites voted on the step
+    rejected: bool = False  # the step was not taken, because most sites found it harmful
+    notice: str = ""  # what followed from that
 
     @property
     def asked(self) -> frozenset[str]:
@@ -218,6 +221,9 @@ def _round(event: Mapping[str, Any]) -> RoundRecord:
         None if clipped is None else int(clipped),
         _numbers(event, "figures"),
         _numbers(event, "used"),
+        _numbers(event, "votes"),
+        event.get("rejected") is True,
+        str(_value(event, "notice", "")),
     )
 
 

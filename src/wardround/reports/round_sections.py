@@ -184,6 +184,8 @@ def participation_section(history: History, sites: Sequence[str]) -> Section:
         tables.append(_absence_table(rounds))
     if any(record.used for record in rounds):
         tables.append(_used_table(rounds, sites))
+    if any(record.votes for record in rounds):
+        tables.append(_votes_table(rounds))
     return Section("Participation", tables=tuple(tables), charts=(_participation_chart(states, sites),))
 
 
@@ -235,6 +237,19 @@ def _used_table(rounds: Sequence[RoundRecord], sites: Sequence[str]) -> Table:
         "far below the others' may be malicious, or its notes may differ from theirs."
     )
     return Table("Share of each site's updates that was used", columns, tuple(rows), note=note)
+
+
+def _votes_table(rounds: Sequence[RoundRecord]) -> Table:
+    """Return the rounds in which some site found the step harmful."""
+    rows: list[Row] = []
+    for record in rounds:
+        if record.votes.get("harmful") or record.rejected:
+            harmful, cast = (int(record.votes.get(name, 0)) for name in ("harmful", "cast"))
+            rows.append((str(record.number), harmful, cast, "rejected" if record.rejected else "taken", record.notice))
+    taken = sum(not record.rejected for record in rounds)
+    note = f"The sites voted on {len(rounds):,} steps, of which {taken:,} were taken."
+    columns = ("round", "votes that it is harmful", "votes", "step", "what followed")
+    return Table("Steps that sites found harmful", columns, tuple(rows) or (("none", 0, 0, "", ""),), note=note)
 
 
 def _absence_table(rounds: Sequence[RoundRecord]) -> Table:

@@ -92,6 +92,16 @@ class Replica:
         self._server.number = number
         self.changes += 1
 
+    def stepped(self, mean: Mapping[str, Array], values: Mapping[str, Value]) -> dict[str, Array]:
+        """Return the shared half as a step with this mean would leave it; the copy stays as it is."""
+        return self._server.stepped(mean, values)
+
+    def skip(self, number: int) -> None:
+        """Finish round `number` without a step."""
+        self.arrays(after=number - 1)
+        self._server.number = number
+        self.changes += 1
+
     def keep_scored(self, best_round: int) -> None:
         """Keep the shared half that is being scored; `best_round` is the best round before it."""
         if best_round == self._scored_round:

@@ -23,6 +23,7 @@ __all__ = ["check_study"]
 def check_study(study: Study) -> None:
     """Raise a StudyError if settings of different sections contradict each other."""
     _check_counts(study)
+    _check_acceptance(study)
     _check_privacy(study)
     _check_noise(study)
     _check_robust(study)
@@ -194,6 +195,34 @@ def _check_noise(study: Study) -> None:
         )
     if study.task.relations:
         raise StudyError(f"{place} is for tasks that tag words; in this one the examples of a note are not independent")
+
+
+def _check_acceptance(study: Study) -> None:
+    """Raise a StudyError for settings under which votes of the sites would mean nothing."""
+    privacy, kind = study.privacy, study.algorithm.kind
+    if privacy.acceptance is None:
+        return
+    place = "[privacy.acceptance]"
+    if not MECHANISMS[privacy.mechanism].protects:
+        raise StudyError(
+            f"{place} is for mechanisms that hide single updates; under {privacy.mechanism} the coordinator can "
+            "compare them: use [privacy.robust]"
+        )
+    if privacy.differential_privacy is not None:
+        raise StudyError(
+            f"{place} votes on single steps; under [privacy.differential_privacy] the noise of a step can be harmful "
+            "without any malicious site: keep one of them"
+        )
+    if not kind.comparable_updates:
+        able = [name for name, other in ALGORITHMS.items() if other.comparable_updates]
+        raise StudyError(
+            f"{place} {study.algorithm.name} does not step layers that every site can score; {', '.join(able)} do"
+        )
+    if privacy.minimum_sites < privacy.protection.minimum_sites:
+        raise StudyError(
+            f"[privacy] minimum_sites is {privacy.minimum_sites}; {place} hides a site's vote among "
+            f"{privacy.protection.minimum_sites} or more"
+        )
 
 
 def _check_robust(study: Study) -> None:

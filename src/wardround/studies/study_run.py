@@ -194,6 +194,11 @@ class StudyRun:
             )
         if record.used:
             figures["used"] = {site: round(share, _DIGITS) for site, share in record.used.items()}
+        if record.votes is not None:
+            figures["votes"] = {"harmful": record.votes[0], "cast": record.votes[1]}
+        if record.rejected:
+            figures |= {"rejected": True, "notice": record.notice}
+            self._watcher.on_event(f"round {record.number}: {record.notice}")
         if record.figures:
             figures["figures"] = dict(record.figures)
         self.folder.log("round", figures | traffic | _costs(record.cost))

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from wardround.errors import StudyError
+from wardround.privacy.acceptance import Acceptance, Accepted
 from wardround.privacy.differential_privacy import DifferentiallyPrivate, DifferentialPrivacy
 from wardround.privacy.mechanism_table import MECHANISMS
 from wardround.privacy.robust import Robust, RobustAggregation
@@ -185,6 +186,7 @@ class PrivacySection:
     largest_share: float = 0.5  # of one site in a mean of three or more, whatever its size
     differential_privacy: DifferentialPrivacy | None = None  # the section [privacy.differential_privacy]
     robust: RobustAggregation | None = None  # the section [privacy.robust]
+    acceptance: Acceptance | None = None  # the section [privacy.acceptance]
 
     def __post_init__(self) -> None:
         if self.mechanism not in MECHANISMS:
@@ -211,6 +213,8 @@ class PrivacySection:
         mechanism = MECHANISMS[self.mechanism]
         if self.robust is not None:
             mechanism = Robust(mechanism, self.robust)
+        if self.acceptance is not None:
+            mechanism = Accepted(mechanism, self.acceptance)
         settings = self.differential_privacy
         return mechanism if settings is None else DifferentiallyPrivate(mechanism, settings)
 
@@ -289,7 +293,11 @@ class SiteSection:
         return replace(self, data=None, format="", options={}, built_in="", names=None)
 
 
-_PARTS_OF_PRIVACY: Mapping[str, type] = {"differential_privacy": DifferentialPrivacy, "robust": RobustAggregation}
+_PARTS_OF_PRIVACY: Mapping[str, type] = {
+    "differential_privacy": DifferentialPrivacy,
+    "robust": RobustAggregation,
+    "acceptance": Acceptance,
+}
 
 
 def privacy_from(table: Mapping[str, Any]) -> PrivacySection:
