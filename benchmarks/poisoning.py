@@ -56,19 +56,23 @@ from wardround.text.document import Document, Entity
 
 RESULTS = Path(__file__).resolve().with_suffix(".json")
 PAGE = ROOT / "docs" / "poisoning.md"
-BC5CDR = ROOT.parent / "shared" / "data" / "mtl_bioinformatics_2016" / "BC5CDR-IOB"
+DATA = Path("shared", "data", "mtl_bioinformatics_2016", "BC5CDR-IOB")
+BC5CDR = next((folder / DATA for folder in ROOT.parents if (folder / DATA).is_dir()), ROOT.parent / DATA)
 
 SITES = ("site-1", "site-2", "site-3", "site-4", "site-5")
 MALICIOUS = SITES[-1]
+ROUNDS = 16
 FLIP, BOOST, NOISE = -10.0, 5.0, 2.0
 TRIGGER = "qvx"
 ATTACKS = ("none", "sign flip", "noise", "label flip", "backdoor")
 DEFENCES: Mapping[str, Mapping[str, Any]] = {
-    "none": {"mechanism": "plain", "minimum_sites": 5},
+    "none": {"mechanism": "plain", "minimum_sites": 3},
     "median": {"mechanism": "plain", "minimum_sites": 5, "robust": {"rule": "median"}},
     "trimmed_mean": {"mechanism": "plain", "minimum_sites": 5, "robust": {"rule": "trimmed_mean"}},
     "multi_krum": {"mechanism": "plain", "minimum_sites": 5, "robust": {"rule": "multi_krum"}},
     "centred_clipping": {"mechanism": "plain", "minimum_sites": 5, "robust": {"rule": "centred_clipping"}},
+    "sealed+masked": {"mechanism": "sealed+masked", "minimum_sites": 3},
+    "acceptance": {"mechanism": "sealed+masked", "minimum_sites": 3, "acceptance": {}},
 }
 NETWORK = {
     "word_dimension": 32,
@@ -119,12 +123,15 @@ def corpora(options: Options) -> Iterator[Corpus]:
     """Yield the corpora of a size."""
     plan = ClinicalConfig().sites[0]  # discharge letters; each hospital has its own words and phrases
     small = options.size == "smallest"
-    config = replace(ClinicalConfig(scale=0.1) if small else ClinicalConfig(), sites=tuple(replace(plan, name=name) for name in SITES))
+    config = replace(
+        ClinicalConfig(scale=0.1) if small else ClinicalConfig(),
+        sites=tuple(replace(plan, name=name) for name in SITES),
+    )
     hospitals = {h.name: SiteData(h.train, h.dev, h.test) for h in clinical_hospitals(0, config=config)}
-    yield Corpus("built-in", hospitals, plan.types, "Drug", 2 if small else 10)
+    yield Corpus("built-in", hospitals, plan.types, "Drug", 2 if small else ROUNDS)
     if options.size == "full":
         if BC5CDR.is_dir():
-            yield Corpus("BC5CDR", dealt(BC5CDR), ("Chemical", "Disease"), "Chemical", 10)
+            yield Corpus("BC5CDR", dealt(BC5CDR), ("Chemical", "Disease"), "Chemical", ROUNDS)
         else:
             report_skipped("BC5CDR", f"{BC5CDR.name} is not in ../shared/data")
 
@@ -232,6 +239,8 @@ def measure(corpus: Corpus, attack: str, defence: str) -> dict[str, Any]:
         "success": success,
         "rounds": len(rounds),
         "used": float(np.mean(used)) if used else None,
+        "rejected": sum(event.get("rejected", False) for event in rounds),
+        "excluded": [event["notice"] for event in rounds if "excluded" in event.get("notice", "")],
         "seconds": round(perf_counter() - started, 1),
     }
     print(f"{corpus.name}, {attack}, {defence}: {figure['f1']:.3f}, {success:.2f}", file=sys.stderr)
@@ -246,7 +255,7 @@ def study_of(corpus: Corpus, defence: str) -> Study:
             "model": NETWORK,
             "algorithm": {"name": "fedavg", "rounds": corpus.rounds, "local_epochs": 2},
             "training": {"learning_rate": 0.005},
-            "evaluation": {"every": 1},
+            "evaluation": {"every": 4},
             "privacy": DEFENCES[defence],
             "sites": {name: {"types": list(corpus.types)} for name in SITES},
         }
@@ -262,11 +271,9 @@ def run(study: Study, corpus: Corpus, attack: str, folder: RunFolder) -> dict[st
 
     def open_here(name: str) -> RequestHandler:
         own = poisoned(corpus.notes[name], attack, corpus) if name == MALICIOUS else corpus.notes[name]
-        site = open_site(
-            study, name, own, folder=folder.site(name), device=torch.device("cpu"), party_keys=party_keys
-        )
+        site = open_site(study, name, own, folder=folder.site(name), device=torch.device("cpu"), party_keys=party_keys)
         if name == MALICIOUS:
-            site.aggregation = MaliciousClient(site.aggregation, attack)
+            site.aggregation = MaliciousClient(site.aggregation, attack)  # type: ignore[assignment]
         return RequestHandler(site)
 
     federation = InProcessFederation(SITES, open_here)
@@ -332,7 +339,9 @@ def bars(figures: Sequence[Mapping[str, Any]]) -> list[Bar]:
     for corpus in dict.fromkeys(figure["corpus"] for figure in figures):
         clean = value_of(figures, corpus, "none", "none", "f1")
         for attack in ATTACKS[1:4]:
-            best = max(f["f1"] for f in figures if (f["corpus"], f["attack"]) == (corpus, attack) and f["defence"] != "none")
+            best = max(
+                f["f1"] for f in figures if (f["corpus"], f["attack"]) == (corpus, attack) and f["defence"] != "none"
+            )
             found.append(Bar(f"{corpus}, {attack}: F1 below the clean study", (clean or 0.0) - best, most=CLOSE))
     return found
 

@@ -63,7 +63,7 @@ _STEPS = {"submit": "submit_vote", "unmask": "unmask_vote"}
 class Acceptance:
     """The section [privacy.acceptance] of a study file."""
 
-    tolerance: float = 0.5  # share by which the loss on a site's development notes may grow in one step
+    tolerance: float = 0.1  # share by which the loss on a site's development notes may grow in one step
     sentences: int = 200  # most development examples that a site scores for a vote; 0: all
     patience: int = 2  # rejected rounds in a row before sites sit out to find the one that causes them
 
@@ -181,7 +181,15 @@ class JudgedSum(RoundSum):
         question = self._question(context)
         question = replace(question, values={**question.values, "voters": len(voters)})
         vote = _Vote(
-            box, context.federation, self.votes, context.quorum, voters, [], context.absent, context.cost, asked=question
+            box,
+            context.federation,
+            self.votes,
+            context.quorum,
+            voters,
+            [],
+            context.absent,
+            context.cost,
+            asked=question,
         )
         before = len(context.absent)
         try:
@@ -198,7 +206,9 @@ class JudgedSum(RoundSum):
         try:
             return count_ballots(counted.mean[_ARRAY], cast=cast, voters=len(voters)), cast
         except MessageError as error:
-            raise SpoiledSumError(f"the votes on the round's step are not valid ({error.code})", sites=counted.sites) from None
+            raise SpoiledSumError(
+                f"the votes on the round's step are not valid ({error.code})", sites=counted.sites
+            ) from None
 
     def _question(self, context: RoundContext) -> Message:
         """Return what the sites judge: the sealed sum, or the shared half before and after the step."""
