@@ -15,7 +15,8 @@ from wardround.studies.site_review import STEPS_IN_WORDS, review
 from wardround.studies.study_file import Study, parse_study, study_for_kits
 
 REPLICA_STEPS = ("open_sum", "share_copy", "load_copy")
-PROTECTING_STEPS = ("submit", "unmask", "open_mean", *REPLICA_STEPS, "begin")
+VOTING_STEPS = ("judge", "submit_vote", "unmask_vote", "decide")
+PROTECTING_STEPS = ("submit", "unmask", "open_mean", *REPLICA_STEPS, "begin", *VOTING_STEPS)
 AMONG_HOSPITALS = [name for name, kind in ALGORITHMS.items() if kind.shared_layers is not SharedLayers.ALL_COMMON]
 
 

@@ -3,8 +3,9 @@
 `Accepted(mechanism, settings)` wraps a mechanism that hides updates. Before the shared half steps, every site computes
 the loss on its own development notes before and after the step, and votes. Votes are *ballots*: a vector of slots, all
 zero but one that the site draws at random, added by a masked sum of its own. The coordinator reads the slots: how many
-votes there are of each kind, and not whose they are. A site that casts more than one vote, or that takes votes of others
-away, is noticed: the number of ballots is then wrong, unless it guesses a slot of another site. See docs/poisoning.md.
+votes there are of each kind, and not whose they are. A site that casts more than one vote, or that takes votes of other
+sites away, is noticed, unless it guesses a slot of another site: the number of ballots is then wrong. See
+docs/poisoning.md.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ def ballot(harmful: bool, *, slot: int, voters: int) -> Array:
 
 
 def count_ballots(mean: Array, *, cast: int, voters: int) -> int:
-    """Return how many of the `cast` ballots say that the step is harmful; raise a `MessageError` for impossible ones."""
+    """Return how many of the `cast` ballots call the step harmful; raise a `MessageError` for impossible ones."""
     units = np.asarray(mean, np.float64) * cast * (voters + 1)
     whole = np.rint(units)
     if not (np.abs(units - whole) <= _EXACT).all() or whole.min() < 0:
@@ -387,18 +388,19 @@ class Accepted(Mechanism):
         self.coordinator_reads_sum = inner.coordinator_reads_sum
         self.coordinator_and_one_site_read_update = inner.coordinator_and_one_site_read_update
         promise = (
-            "Before a step is taken, your site computes the loss on its development notes before and after it, and votes "
-            f"whether the loss grows by more than {settings.tolerance:.0%}. The coordinator can read how many sites find "
-            "the step harmful, but not which: votes are masked and lie in places drawn at random. A step that most "
-            "sites find harmful is not taken."
+            "Before a step is taken, your site computes the loss on its development notes before and after it, and "
+            f"votes whether the loss grows by more than {settings.tolerance:.0%}. The coordinator can read how many "
+            "sites find the step harmful, but not which: votes are masked and lie in places drawn at random. A step "
+            "that most sites find harmful is not taken."
         )
         self.updates_readable_by = f"{inner.updates_readable_by} {promise}"
         self.predictions_readable_by = inner.predictions_readable_by
         self.summary = f"{inner.summary} The sites vote on each step."
         self.predictions_summary = inner.predictions_summary
         self.report = (
-            f"{inner.report} Before each step the sites scored it on their development notes and voted; the coordinator "
-            "could read how many found it harmful, but not which. A step that most found harmful was not taken."
+            f"{inner.report} Before each step the sites scored it on their development notes and voted; the "
+            "coordinator could read how many found it harmful, but not which. A step that most found harmful was not "
+            "taken."
         )
 
     def check_installed(self) -> None:

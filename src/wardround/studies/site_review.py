@@ -28,7 +28,7 @@ STEPS_IN_WORDS: Mapping[str, str] = {
     "judge": "computes the loss on your development notes before and after the round's step, and holds your vote on it",
     "submit_vote": "sends your vote, masked for the sites that vote; only the sum of all votes can be read",
     "unmask_vote": "sends the seed of your vote's own mask, once all sites have voted",
-    "decide": "takes the round's step, or leaves the shared layers as they are, as the votes say; sends a digest of them",
+    "decide": "takes the round's step or leaves the shared layers unchanged, as the votes say; sends a digest of them",
     "share_copy": "sends your copy of the shared layers to a site that missed a round, encrypted for the study's sites",
     "load_copy": "receives another site's copy of the shared layers, if you missed a round; sends a digest of them",
     "score": "scores your development notes and sends counts by type: right, wrong, missed",
