@@ -37,7 +37,11 @@ def test_every_error_is_in_the_tree_and_public() -> None:
 
 
 def test_the_base_class_catches_every_error() -> None:
-    more = {"SpoiledSumError": {"sites": ("h1",)}, "RefusedSumError": {"counts": True}}
+    more = {
+        "SpoiledSumError": {"sites": ("h1",)},
+        "WithheldSeedError": {"sites": ("h1",)},
+        "RefusedSumError": {"counts": True},
+    }
     for name in drawn():
         with pytest.raises(WardroundError, match=r"^(sum: )?no$"):
             raise getattr(errors, name)("no", **more.get(name, {}))

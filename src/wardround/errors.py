@@ -11,7 +11,8 @@ WardroundError
 │   └── RefusedSumError  a sum that a site does not open
 ├── FederationError      a round that cannot continue: too few sites answered
 │   ├── SpentBudgetError a study whose sites have spent their privacy budget
-│   └── SpoiledSumError  a sum that a site spoiled, so that it cannot be opened
+│   ├── SpoiledSumError  a sum that a site spoiled, so that it cannot be opened
+│   └── WithheldSeedError a sum that cannot be opened because a site did not send the seed of its mask
 ├── KitError             a kit, request or approval that is incomplete, altered, expired or for another party
 ├── KeyMaterialError     a key, key copy or vault that cannot be used, or a secret where none may be
 ├── LedgerError          a ledger that was altered, cut short or cannot be written
@@ -47,6 +48,7 @@ __all__ = [
     "TrainingError",
     "UsageError",
     "WardroundError",
+    "WithheldSeedError",
 ]
 
 
@@ -121,6 +123,14 @@ class SpoiledSumError(FederationError):
 
     def __init__(self, message: str, *, sites: Sequence[str], culprit: str = "") -> None:
         self.sites, self.culprit = tuple(sites), culprit
+        super().__init__(message)
+
+
+class WithheldSeedError(FederationError):
+    """The sum of a round cannot be opened because `sites` submitted an update and did not send the seed of its mask."""
+
+    def __init__(self, message: str, *, sites: Sequence[str]) -> None:
+        self.sites = tuple(sites)
         super().__init__(message)
 
 

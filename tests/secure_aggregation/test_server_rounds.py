@@ -369,6 +369,38 @@ def test_a_wrong_seed_fails_the_round_and_not_the_study(mechanism: AgreedMechani
     assert consortium.shared("h1") == pytest.approx(mean_of("h1", "h3", "h4"), abs=NEAR)
 
 
+@UNDER_MASKS
+def test_a_site_that_withholds_seeds_again_and_again_is_excluded(mechanism: AgreedMechanism, tmp_path: Path) -> None:
+    """Two rounds may fail in this way, as with a site that fails; the third one excludes the site."""
+    consortium = Consortium(tmp_path, mechanism)
+    consortium.meddle = without(("h2", "unmask"))
+    left = "h2 left after it had submitted; the round's sum cannot be opened"
+    for said in (left, left, f"{left}; h2 has done so 3 times and is excluded from the study"):
+        with pytest.raises(FederationError, match=f"^{said}$"):
+            consortium.run()
+        consortium.ask("restore", Message({"round": 0}))
+        # A coordinator that is started again in between has not forgotten.
+        consortium.coordinator.save(tmp_path / "checkpoint")
+        consortium.coordinator = consortium.server()
+        consortium.coordinator.restore(tmp_path / "checkpoint")
+    (record,) = consortium.run()
+    assert record.answered == 3
+    assert consortium.shared("h1") == pytest.approx(mean_of("h1", "h3", "h4"), abs=NEAR)
+
+
+@UNDER_MASKS
+def test_a_site_that_withholds_seeds_is_named_if_it_cannot_be_left_out(
+    mechanism: AgreedMechanism, tmp_path: Path
+) -> None:
+    consortium = Consortium(tmp_path, replace(mechanism, minimum=4))
+    consortium.meddle = without(("h2", "unmask"))
+    for _ in range(4):
+        with pytest.raises(FederationError, match=r"^h2 left after it had submitted; the round's sum cannot be opened$"):
+            consortium.run()
+        consortium.ask("restore", Message({"round": 0}))
+    assert not consortium.coordinator.search.excluded
+
+
 # Clips
 
 

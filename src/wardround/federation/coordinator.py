@@ -23,8 +23,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from wardround.errors import FederationError, MessageError, SpentBudgetError, SpoiledSumError, TrainingError
+from wardround.errors import (
+    FederationError,
+    MessageError,
+    SpentBudgetError,
+    SpoiledSumError,
+    TrainingError,
+    WithheldSeedError,
+)
 from wardround.federation.aggregation import AggregationServer, Reader, RoundSum, capped_weights
+from wardround.federation.culprit_search import CulpritSearch
 from wardround.federation.federation import (
     Absence,
     Federation,
@@ -39,7 +47,7 @@ from wardround.federation.message import Array, Message, Value, grouped
 from wardround.training.state_files import copy_into, load_tensors, save_tensors, tensors_under
 from wardround.training.training_config import RoundTrainingConfig
 
-__all__ = ["Absent", "Coordinator", "CulpritSearch", "Round", "RoundContext", "RoundCost", "RoundSum", "RoundsConfig"]
+__all__ = ["Absent", "Coordinator", "Round", "RoundContext", "RoundCost", "RoundSum", "RoundsConfig"]
 
 _BUDGET = "budget"  # the code of a site whose privacy budget is spent
 _MOST_VANISHING = 3  # rounds in a row in which an update rounds to zero
@@ -217,73 +225,6 @@ class RoundContext:
             yield reply
 
 
-class CulpritSearch:
-    """Finds the site that spoils the sums of a study: decides which sites sit out the next try and which are excluded.
-
-    Under masks nobody sees a single update, and a wrong one shows only in the sum. The round is tried again without
-    some of its sites. If the sum is good without them, the culprit is among them, otherwise among the others; each try
-    halves the suspects, as far as the study's `minimum_sites` allows leaving sites out. The last suspect takes part
-    again and is excluded when a sum is spoiled once more.
-
-    This finds the site whose presence coincides with spoiled sums. An attacker that spoils sums only while another site
-    takes part incriminates that site; sums alone cannot distinguish the two.
-    """
-
-    def __init__(self, minimum: int = 1) -> None:
-        self.minimum = minimum  # fewest sites in a sum
-        self.excluded: list[SiteId] = []  # permanently
-        self._suspects: list[SiteId] = []
-        self._sitting_out: list[SiteId] = []
-
-    @property
-    def absent(self) -> frozenset[SiteId]:
-        """Return the sites that are not asked in the next round."""
-        return frozenset([*self.excluded, *self._sitting_out])
-
-    @property
-    def is_searching(self) -> bool:
-        """Return whether some sites are suspected."""
-        return bool(self._suspects)
-
-    def lists(self) -> dict[str, list[SiteId]]:
-        """Return the lists that a saved search consists of, by name; they may be changed in place."""
-        return {"excluded": self.excluded, "suspects": self._suspects, "sitting_out": self._sitting_out}
-
-    def exclude(self, site: SiteId) -> None:
-        """Exclude a site that is known to have cheated."""
-        if site not in self.excluded:
-            self.excluded.append(site)
-        self._suspects, self._sitting_out = [], []
-
-    def note_good(self, sites: Sequence[SiteId]) -> None:
-        """Note that the sum of these sites was good: a site that sat out spoiled the last one."""
-        if self._sitting_out:
-            spare = self._spare(sites)
-            self._suspects = self._sitting_out
-            self._sitting_out = self._half(spare)
-
-    def note_spoiled(self, sites: Sequence[SiteId]) -> bool:
-        """Note that the sum of these sites was spoiled; return False if no site can be left out to find the culprit."""
-        self._suspects = [site for site in self._suspects if site in sites] or list(sites)
-        spare = self._spare(sites)
-        if spare < 1:
-            self._suspects, self._sitting_out = [], []
-            return False
-        if len(self._suspects) == 1:
-            self.exclude(self._suspects[0])
-        else:
-            self._sitting_out = self._half(spare)
-        return True
-
-    def _spare(self, sites: Sequence[SiteId]) -> int:
-        """Return how many sites can be left out, of those that were in the last sum or sat it out."""
-        return len({*sites, *self._sitting_out}) - self.minimum
-
-    def _half(self, spare: int) -> list[SiteId]:
-        """Return about half of the suspects; none of a single one, which takes part again."""
-        return self._suspects[: min(spare, len(self._suspects) // 2)]
-
-
 class Coordinator(ABC):
     """The coordinator's side of an algorithm; `output` names the shared parameters of output layers."""
 
@@ -310,8 +251,6 @@ class Coordinator(ABC):
         self.search = CulpritSearch()  # for a site that spoils sums
         self._vanishing = 0  # rounds in a row in which an update rounded to zero
         self._relearned = 0  # times that clips were learned again
-        self.rejection_patience = 1  # rejected rounds in a row before sites sit out
-        self._rejections = 0  # in a row
         self.figures: dict[str, float] = {}  # of the last round, in addition to the loss
 
     @abstractmethod
@@ -360,18 +299,17 @@ class Coordinator(ABC):
                         gathered.step(context)
             except SpoiledSumError as error:
                 self.failed_round_cost = cost
-                raise FederationError(self._after_spoiled_sum(error)) from None
+                raise FederationError(self.search.after_spoiled_sum(error)) from None
+            except WithheldSeedError as error:
+                self.failed_round_cost = cost
+                said = self.search.after_withheld_seeds(error, context.sites, number=self.number + 1)
+                raise FederationError(said) from None
             except FederationError:
                 self.failed_round_cost = cost
                 raise
             self.number += 1
             answered = context.present if gathered is None else gathered.sites
-            notice = stop = ""
-            if context.rejected:
-                notice, stop = self._after_rejection(answered)
-            else:
-                self._rejections = 0
-                self.search.note_good(answered)
+            notice, stop = self.search.after_round(answered, rejected=context.rejected)
             self._note_vanished(context.vanished)
             yield Round(
                 self.number,
@@ -404,36 +342,6 @@ class Coordinator(ABC):
     def weights_of(self, sites: Sequence[SiteId]) -> dict[SiteId, float]:
         """Return the weights of sites, capped so that none has more than the largest share."""
         return capped_weights({site: self.weight_of(site) for site in sites}, self.largest_share)
-
-    def _after_spoiled_sum(self, error: SpoiledSumError) -> str:
-        """Decide which sites sit out the next try; return the sentence that says so."""
-        if error.culprit:
-            self.search.exclude(error.culprit)
-            return f"{error}; it is excluded from the study"
-        before = len(self.search.excluded)
-        if not self.search.note_spoiled(error.sites):
-            return f"{error}: a site spoils it, but minimum_sites allows leaving none out, so it cannot be found"
-        if len(self.search.excluded) > before:
-            return f"{error}: {self.search.excluded[-1]} spoils it, and is excluded from the study"
-        return f"{error}: a site spoils it; the round is tried without {', '.join(sorted(self.search.absent))}"
-
-    def _after_rejection(self, sites: Sequence[SiteId]) -> tuple[str, str]:
-        """Decide which sites sit out the next round; return the sentence that says so, and why the study stops."""
-        self._rejections += 1
-        said = "most sites found the step harmful; it was not taken"
-        if self._rejections < self.rejection_patience and not self.search.is_searching:
-            return said, ""
-        before = len(self.search.excluded)
-        if not self.search.note_spoiled(sites):
-            stop = (
-                f"most sites found the steps of {self._rejections} rounds in a row harmful; minimum_sites allows "
-                "leaving no site out, so the one that causes it cannot be found. Ask the sites, or lower minimum_sites"
-            )
-            return said, stop
-        if len(self.search.excluded) > before:
-            return f"{said}; {self.search.excluded[-1]} causes it, and is excluded from the study", ""
-        without = ", ".join(sorted(self.search.absent))
-        return f"{said}; the next round is tried {f'without {without}' if without else 'with all sites'}", ""
 
     def _note_vanished(self, vanished: Mapping[SiteId, int]) -> None:
         """Learn clips again after an update rounded to zero; raise a `TrainingError` if that does not help."""
@@ -474,10 +382,7 @@ class Coordinator(ABC):
         """Write everything that the next rounds depend on, and `more`, atomically."""
         tensors = self.state() | {f"size/{site}": torch.tensor(size) for site, size in self.sizes.items()}
         tensors |= {f"clip/{group}": torch.tensor(clip, dtype=torch.float64) for group, clip in self.clips.items()}
-        for name, sites in self.search.lists().items():
-            tensors |= {f"{name}/{site}": torch.tensor(place) for place, site in enumerate(sites)}
-        if self._rejections:
-            tensors["rejections"] = torch.tensor(self._rejections)
+        tensors |= {f"search/{name}": tensor for name, tensor in self.search.state().items()}
         save_tensors(path, tensors | {f"more/{name}": tensor for name, tensor in (more or {}).items()})
 
     def restore(self, path: Path) -> dict[str, Tensor]:
@@ -486,10 +391,9 @@ class Coordinator(ABC):
         self.load_state(tensors)
         self.sizes = {site: int(size) for site, size in tensors_under("size", tensors).items()}
         self.clips = {group: float(clip) for group, clip in tensors_under("clip", tensors).items()}
-        for name, sites in self.search.lists().items():
-            places = tensors_under(name, tensors)
-            sites[:] = sorted(places, key=lambda site: int(places[site]))
-        self._rejections = int(tensors["rejections"]) if "rejections" in tensors else 0
+        # Version 0.1 saved the excluded sites only.
+        old = {f"excluded/{site}": place for site, place in tensors_under("excluded", tensors).items()}
+        self.search.load(tensors_under("search", tensors) or old)
         return tensors_under("more", tensors)
 
     def state(self) -> dict[str, Tensor]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from statistics import median_low
 from typing import TYPE_CHECKING
 
-from wardround.errors import FederationError, MessageError, SpoiledSumError
+from wardround.errors import FederationError, MessageError, SpoiledSumError, WithheldSeedError
 from wardround.federation.aggregation import OpenSum, Reader, RoundSum, SealedSum, capped_weights, check_weight
 from wardround.federation.federation import SiteId, checked_by_site
 from wardround.federation.message import Array, Message, Value
@@ -208,7 +208,8 @@ class SecureAggregationServer:
             )
         missing = sorted(set(context.sites).difference(seeds))
         if missing:
-            raise FederationError(f"{missing[0]} left after it had submitted; the round's sum cannot be opened")
+            said = f"{missing[0]} left after it had submitted; the round's sum cannot be opened"
+            raise WithheldSeedError(said, sites=missing)
         return seeds
 
     def _open(

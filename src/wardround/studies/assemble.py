@@ -131,7 +131,7 @@ def coordinator_of(study: Study, task: Task | None = None, public: PublicSet | N
     )
     coordinator.largest_share = study.privacy.largest_share
     if study.privacy.acceptance is not None:
-        coordinator.rejection_patience = study.privacy.acceptance.patience
+        coordinator.search.patience = study.privacy.acceptance.patience
     if study.privacy.differential_privacy is not None:
         # Sizes would reveal something about the units of a site, and every unit must count the same.
         coordinator.uniform_weights = True

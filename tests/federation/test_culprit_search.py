@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wardround.federation.coordinator import CulpritSearch
+from wardround.federation.culprit_search import CulpritSearch
 
 FOUR = ["a", "b", "c", "d"]
 
@@ -82,3 +82,40 @@ def test_no_honest_site_is_excluded_while_culprits_always_cheat(sites: int, data
     search = CulpritSearch(minimum)
     rounds_until_found(search, names, {culprit})
     assert search.excluded == [culprit]
+
+
+def test_rejected_rounds_by_hand() -> None:
+    """The first of two rejections in a row is only marked; then sites sit out until c is found."""
+    search = CulpritSearch(minimum=2)
+    search.patience = 2
+    harmful = "most sites found the step harmful; it was not taken"
+    assert search.after_round(FOUR, rejected=True) == (harmful, "")
+    assert search.after_round(FOUR, rejected=False) == ("", "")
+    assert search.after_round(FOUR, rejected=True) == (harmful, "")
+    assert search.after_round(FOUR, rejected=True) == (f"{harmful}; the next round is tried without a, b", "")
+    assert search.after_round(["c", "d"], rejected=True) == (f"{harmful}; the next round is tried without c", "")
+    assert search.after_round(["a", "b", "d"], rejected=False) == ("", "")
+    # c takes part again: one more rejection is enough.
+    found = f"{harmful}; c causes it, and is excluded from the study"
+    assert search.after_round(FOUR, rejected=True) == (found, "")
+    assert search.absent == {"c"}
+
+
+def test_rejections_without_a_site_to_leave_out_stop_the_study() -> None:
+    search = CulpritSearch(minimum=4)
+    notice, stop = search.after_round(FOUR, rejected=True)
+    assert notice == "most sites found the step harmful; it was not taken"
+    assert stop.startswith("most sites found the steps of 1 rounds in a row harmful; minimum_sites allows leaving no")
+
+
+def test_a_restored_search_goes_on_at_every_point() -> None:
+    spoiled = {"c"}
+    search = CulpritSearch(minimum=2)
+    for _ in range(8):
+        restored = CulpritSearch(minimum=2)
+        restored.load(search.state())
+        assert (restored.absent, restored.state().keys()) == (search.absent, search.state().keys())
+        search = restored
+        present = [site for site in FOUR if site not in search.absent]
+        search.after_round(present, rejected=bool(spoiled & set(present)))
+    assert search.excluded == ["c"]
