@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace as dataclass_replace
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,13 @@ from tests.studies.tiny_studies import CPU, Killed, Onlooker, events_of, learnab
 from wardround.corpora.jsonl import Jsonl
 from wardround.errors import FederationError, MessageError, StudyError, TrainingError
 from wardround.federation.aggregation import Tensors, dense
-from wardround.federation.message import Array, Message
+from wardround.federation.engines.in_process import InProcessFederation
+from wardround.federation.message import Array, Message, grouped
+from wardround.federation.site_history import most_repeats
 from wardround.federation.site_runtime import Site
 from wardround.reports.run_page import run_sections
 from wardround.secure_aggregation.submission import Submission
+from wardround.studies.one_machine import ENGINES
 from wardround.studies.run_folder import RunFolder
 from wardround.studies.run_reading import read_run
 from wardround.studies.site_review import review
@@ -389,3 +393,34 @@ def test_site_review_says_what_a_vote_is(tmp_path: Path) -> None:
     assert {"judge", "submit_vote", "unmask_vote", "decide"} < set(steps)
     assert "open_sum" not in steps
     assert any("not which" in line for line in sections["Who could read what leaves"])
+
+
+def test_votes_on_the_same_step_are_counted_and_limited(tmp_path: Path) -> None:
+    """A coordinator that asks again, perhaps among other sites, learns a limited number of votes."""
+    study = voted(tmp_path / "notes", "masked", algorithm={"name": "fedavg", "rounds": 2, "local_steps": 1})
+    federation = Lasting(study, tmp_path / "run")
+    site = federation.open("east")
+    votes = site.aggregation._votes  # type: ignore[attr-defined]
+    arrays = {name: parameter.detach().numpy() for name, parameter in site.shared.items()}
+    question = Message({"round": 1, "voters": 5}, grouped("shared", arrays) | grouped("candidate", arrays))
+    for _ in range(1 + most_repeats(2)):
+        site.answer("judge", question)
+        # As after the unmasking of this vote.
+        votes._write_record(dataclass_replace(votes.record, revealed=1))
+    with pytest.raises(MessageError, match="repeats"):
+        site.answer("judge", question)
+
+
+def test_sites_that_are_closed_between_the_phases_vote_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    short = {"algorithm": {"name": "fedavg", "rounds": 3, "local_steps": 2}}
+    poison(monkeypatch, "centre", lambda array: -10 * array)
+    study = voted(tmp_path / "notes", "sealed+masked", **short)
+    run(study, tmp_path / "open")
+    one = lambda sites: InProcessFederation(sites.names, sites.open_site, open_at_once=1)  # noqa: E731
+    monkeypatch.setitem(ENGINES, "in-process", one)  # type: ignore[arg-type]
+    run(study, tmp_path / "closed")
+    rounds = [[event.get("votes") for event in events_of(tmp_path / name, "round")] for name in ("open", "closed")]
+    assert rounds[0] == rounds[1]
+    assert scores_of(tmp_path / "closed") == scores_of(tmp_path / "open")
