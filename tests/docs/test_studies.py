@@ -13,6 +13,7 @@ import pytest
 from tests.docs.pages import Row, codes, commands, output_of, plain_commands, rows, section
 
 from wardround.errors import WardroundError
+from wardround.privacy.acceptance import Acceptance
 from wardround.privacy.differential_privacy import DifferentialPrivacy
 from wardround.privacy.robust import RobustAggregation
 from wardround.studies import study_file as files
@@ -31,6 +32,7 @@ ALONE = {
     "`[privacy]`": files.PrivacySection,
     "`[privacy.differential_privacy]`": DifferentialPrivacy,
     "`[privacy.robust]`": RobustAggregation,
+    "`[privacy.acceptance]`": Acceptance,
     "`[evaluation]`": files.EvaluationSection,
     "`[federation]`": files.FederationSection,
     "`[sites.NAME]`": files.SiteSection,
@@ -156,6 +158,7 @@ REFUSED = [
     SITE + 'encoder = "minilm"\n',
     SITE + OTHERS + MASKED + '[privacy.robust]\nrule = "median"\n',
     SITE + OTHERS + '[privacy]\nminimum_sites = 3\n[privacy.robust]\nrule = "multi_krum"\n',
+    SITE + OTHERS + '[privacy.acceptance]\n',
     SITE + OTHERS + '[privacy.robust]\nrule = "median"\n[algorithm]\nname = "fedatt"\n',
     SITE + OTHERS + PUBLIC + MASKED + '[algorithm]\nname = "feded"\nprecision = "float16"\n',
     SITE + OTHERS + PUBLIC + MASKED + 'value_bounds = { tags = 0.5 }\n[algorithm]\nname = "feded"\n',
