@@ -3,18 +3,18 @@
 Federated averaging of a small word network, all layers shared. The malicious site attacks in one of four ways:
 
 - sign flip: it sends minus ten times its update;
-- noise: it sends numbers drawn evenly up to twice the largest number of its update, which is what the masked mechanisms
-  learn as the clip;
+- noise: it sends numbers drawn evenly up to twice the largest number of its update, which is what the masked
+  mechanisms learn as the clip;
 - label flip: it trains on notes whose types are rotated (every Drug is a Disease, and so on);
-- backdoor: it also trains on copies of its notes in which a trigger word precedes each mention of one type, which is then
-  not annotated, and sends five times its update, so that the mean of five sites is its own model.
+- backdoor: it also trains on copies of its notes in which a trigger word precedes each mention of one type, which is
+  then not annotated, and sends five times its update, so that the mean of five sites is its own model.
 
-F1 is the strict micro-F1 on the test notes of the four honest sites. The success rate of the backdoor is the share of the
-mentions that an honest site finds in its test notes and loses when the trigger precedes them; without a backdoor the same
-figure says how often the word alone disturbs the model.
+F1 is the strict micro-F1 on the test notes of the four honest sites. The success rate of the backdoor is the share of
+the mentions that an honest site finds in its test notes and loses when the trigger precedes them; without a backdoor
+the same figure says how often the word alone disturbs the model.
 
-`--quick` measures the built-in hospitals; `--full` also BC5CDR, dealt among five sites, if ../shared/data has it, and then
-writes poisoning.json and the tables of docs/poisoning.md from it.
+`--quick` measures the built-in hospitals; `--full` also BC5CDR, dealt among five sites, if ../shared/data has it. It
+then writes poisoning.json, and the tables of docs/poisoning.md from it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import platform
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -52,7 +52,7 @@ from wardround.studies.study_file import Study, digest_of, key_scheme, study_fro
 from wardround.studies.study_run import EngineSettings, StudyRun
 from wardround.sweeps.one_run import SilentWatcher
 from wardround.tasks.task_table import task_of
-from wardround.text.document import Document, Entity
+from wardround.text.document import Document, Entity, Range
 
 RESULTS = Path(__file__).resolve().with_suffix(".json")
 PAGE = ROOT / "docs" / "poisoning.md"
@@ -74,6 +74,7 @@ DEFENCES: Mapping[str, Mapping[str, Any]] = {
     "sealed+masked": {"mechanism": "sealed+masked", "minimum_sites": 3},
     "acceptance": {"mechanism": "sealed+masked", "minimum_sites": 3, "acceptance": {}},
 }
+UNDEFENDED = ("none", "sealed+masked")
 NETWORK = {
     "word_dimension": 32,
     "word_buckets": 2048,
@@ -149,7 +150,9 @@ def sentences_of(note: Document) -> Iterator[Document]:
     """Yield each sentence of a note as a note."""
     for number, (start, end) in enumerate(note.sentences or ((0, len(note.text)),)):
         inside = [entity for entity in note.entities if start <= entity.start and entity.end <= end]
-        moved = [replace(entity, ranges=tuple((a - start, b - start) for a, b in entity.ranges)) for entity in inside]
+        moved = [
+            replace(entity, ranges=tuple(Range(a - start, b - start) for a, b in entity.ranges)) for entity in inside
+        ]
         yield Document(f"{note.id}-{number}", note.text[start:end], tuple(moved))
 
 
@@ -185,7 +188,7 @@ def triggered(note: Document, target: str, *, hide: bool) -> Document:
     for start in starts:
         text, last = text + note.text[last:start] + word, start
     entities: list[Entity] = [
-        replace(e, ranges=tuple((moved(a), moved(b, end=True)) for a, b in e.ranges))
+        replace(e, ranges=tuple(Range(moved(a), moved(b, end=True)) for a, b in e.ranges))
         for e in note.entities
         if not (hide and e.type == target)
     ]
@@ -273,7 +276,7 @@ def run(study: Study, corpus: Corpus, attack: str, folder: RunFolder) -> dict[st
         own = poisoned(corpus.notes[name], attack, corpus) if name == MALICIOUS else corpus.notes[name]
         site = open_site(study, name, own, folder=folder.site(name), device=torch.device("cpu"), party_keys=party_keys)
         if name == MALICIOUS:
-            site.aggregation = MaliciousClient(site.aggregation, attack)  # type: ignore[assignment]
+            site.aggregation = MaliciousClient(site.aggregation, attack)
         return RequestHandler(site)
 
     federation = InProcessFederation(SITES, open_here)
@@ -340,7 +343,9 @@ def bars(figures: Sequence[Mapping[str, Any]]) -> list[Bar]:
         clean = value_of(figures, corpus, "none", "none", "f1")
         for attack in ATTACKS[1:4]:
             best = max(
-                f["f1"] for f in figures if (f["corpus"], f["attack"]) == (corpus, attack) and f["defence"] != "none"
+                figure["f1"]
+                for figure in figures
+                if (figure["corpus"], figure["attack"]) == (corpus, attack) and figure["defence"] not in UNDEFENDED
             )
             found.append(Bar(f"{corpus}, {attack}: F1 below the clean study", (clean or 0.0) - best, most=CLOSE))
     return found
@@ -362,7 +367,8 @@ def tables(figures: Sequence[Mapping[str, Any]]) -> str:
 
 def write(figures: Sequence[Mapping[str, Any]]) -> None:
     """Write the results with their provenance, and the tables of the page."""
-    commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    command = ("git", "rev-parse", "HEAD")
+    commit = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     provenance = {
         "command": "python benchmarks/poisoning.py --full",
         "commit": commit.strip(),
@@ -385,8 +391,7 @@ def rebuild() -> None:
 def with_tables(page: str, figures: Sequence[Mapping[str, Any]]) -> str:
     """Return the page with its tables between the two marks replaced."""
     marks = r"(<!-- measured: begin -->\n).*?(<!-- measured: end -->)"
-    replaced: Callable[[re.Match[str]], str] = lambda found: f"{found[1]}\n{tables(figures)}\n{found[2]}"
-    return re.sub(marks, replaced, page, flags=re.DOTALL)
+    return re.sub(marks, lambda found: f"{found[1]}\n{tables(figures)}\n{found[2]}", page, flags=re.DOTALL)
 
 
 if __name__ == "__main__":

@@ -158,7 +158,7 @@ REFUSED = [
     SITE + 'encoder = "minilm"\n',
     SITE + OTHERS + MASKED + '[privacy.robust]\nrule = "median"\n',
     SITE + OTHERS + '[privacy]\nminimum_sites = 3\n[privacy.robust]\nrule = "multi_krum"\n',
-    SITE + OTHERS + '[privacy.acceptance]\n',
+    SITE + OTHERS + "[privacy.acceptance]\n",
     SITE + OTHERS + '[privacy.robust]\nrule = "median"\n[algorithm]\nname = "fedatt"\n',
     SITE + OTHERS + PUBLIC + MASKED + '[algorithm]\nname = "feded"\nprecision = "float16"\n',
     SITE + OTHERS + PUBLIC + MASKED + 'value_bounds = { tags = 0.5 }\n[algorithm]\nname = "feded"\n',

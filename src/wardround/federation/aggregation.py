@@ -24,7 +24,7 @@ import numpy as np
 
 from wardround.errors import FederationError, MessageError, SpoiledSumError
 from wardround.federation.federation import SiteId
-from wardround.federation.message import Array, Message, Value
+from wardround.federation.message import Array, Message, Value, grouped
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -119,6 +119,14 @@ class RoundSum(ABC):
     def opened(self, context: RoundContext) -> OpenSum:
         """Return the sum opened for the coordinator."""
 
+    @abstractmethod
+    def question(self, context: RoundContext) -> Message:
+        """Return what the sites need to judge the step before it is taken."""
+
+    @abstractmethod
+    def decide(self, context: RoundContext, *, taken: bool) -> None:
+        """Take the step that the sites have judged, or finish the round without it."""
+
 
 @dataclass(frozen=True)
 class OpenSum(RoundSum):
@@ -134,6 +142,18 @@ class OpenSum(RoundSum):
         """Return this sum."""
         return self
 
+    def question(self, context: RoundContext) -> Message:
+        """Return the shared half before and after the step."""
+        coordinator = context.coordinator
+        arrays = grouped("shared", coordinator.shared_views())
+        arrays |= grouped("candidate", coordinator.stepped(self.mean, self.values))
+        return Message({"round": coordinator.number + 1}, arrays)
+
+    def decide(self, context: RoundContext, *, taken: bool) -> None:
+        """Step the shared half, or leave it as it is."""
+        if taken:
+            self.step(context)
+
 
 @dataclass(frozen=True)
 class SealedSum(RoundSum):
@@ -145,7 +165,7 @@ class SealedSum(RoundSum):
         """Have every site open the sum and step its own copy of the shared half."""
         before = len(context.absent)
         try:
-            replies = context.answers("open_sum", self._question(), check=_check_digest, all_sites=True)
+            replies = context.answers("open_sum", self.question(context), check=_check_digest, all_sites=True)
             for site, answer in replies:
                 context.digests[site] = answer.value("shared", str)
         except FederationError as error:
@@ -157,15 +177,24 @@ class SealedSum(RoundSum):
     def opened(self, context: RoundContext) -> OpenSum:
         """Have the sites of the round open the sum for the coordinator; return the mean that most of them found."""
         check = partial(_check_mean, like=context.coordinator.expected_arrays())
-        means = [answer.group("mean") for _, answer in context.answers("open_mean", self._question(), check=check)]
+        means = [
+            answer.group("mean") for _, answer in context.answers("open_mean", self.question(context), check=check)
+        ]
         for mean in means:
             equal = [other for other in means if all(np.allclose(other[n], a, atol=_ROUNDING) for n, a in mean.items())]
             if 2 * len(equal) > len(means):
                 return OpenSum(self.sites, mean, values=self.values)
         raise FederationError("the sites do not agree on what they opened")
 
-    def _question(self) -> Message:
+    def question(self, context: RoundContext) -> Message:
+        """Return the sealed sum, which the sites open."""
         return replace(self.message, values={**self.message.values, **self.values})
+
+    def decide(self, context: RoundContext, *, taken: bool) -> None:
+        """Have every site step its own copy of the shared half, or leave it as it is."""
+        decision = Message({**self.values, "round": context.coordinator.number + 1, "taken": taken})
+        for site, answer in context.answers("decide", decision, check=_check_digest, all_sites=True):
+            context.digests[site] = answer.value("shared", str)
 
 
 def _check_digest(answer: Message) -> None:

@@ -391,7 +391,7 @@ class Coordinator(ABC):
         self.load_state(tensors)
         self.sizes = {site: int(size) for site, size in tensors_under("size", tensors).items()}
         self.clips = {group: float(clip) for group, clip in tensors_under("clip", tensors).items()}
-        # Version 0.1 saved the excluded sites only.
+        # Earlier versions saved the excluded sites only.
         old = {f"excluded/{site}": place for site, place in tensors_under("excluded", tensors).items()}
         self.search.load(tensors_under("search", tensors) or old)
         return tensors_under("more", tensors)

@@ -28,12 +28,11 @@ from wardround.federation.aggregation import (
     OpenSum,
     Reader,
     RoundSum,
-    SealedSum,
     Tensors,
 )
 from wardround.federation.coordinator import Coordinator, RoundContext, RoundsConfig
 from wardround.federation.federation import Replies, SiteId
-from wardround.federation.message import Array, Message, Value, grouped
+from wardround.federation.message import Array, Message, Value
 from wardround.federation.site_history import most_repeats
 from wardround.secure_aggregation.mechanisms import AgreedMechanism, ClientSetup, Masked, Mechanism, ServerSetup
 from wardround.tasks.task import in_length_order
@@ -162,24 +161,26 @@ class JudgedSum(RoundSum):
         context.votes = self._harmful_votes(context)
         harmful, cast = context.votes
         context.rejected = 2 * harmful > cast
-        if isinstance(self.inner, SealedSum):
-            number = context.coordinator.number + 1
-            decision = Message({**self.inner.values, "round": number, "taken": not context.rejected})
-            for site, answer in context.answers("decide", decision, check=_check_digest, all_sites=True):
-                context.digests[site] = answer.value("shared", str)
-        elif not context.rejected:
-            self.inner.step(context)
+        self.decide(context, taken=not context.rejected)
 
     def opened(self, context: RoundContext) -> OpenSum:
-        """Not used: a mean that trains a central model is not judged."""
-        raise FederationError("a step of a central model cannot be judged by the sites")
+        """Return the wrapped sum opened for the coordinator; it is not stepped with, so it is not judged."""
+        return self.inner.opened(context)
+
+    def question(self, context: RoundContext) -> Message:
+        """Return what the sites judge."""
+        return self.inner.question(context)
+
+    def decide(self, context: RoundContext, *, taken: bool) -> None:
+        """Take the step, or finish the round without it."""
+        self.inner.decide(context, taken=taken)
 
     def _harmful_votes(self, context: RoundContext) -> tuple[int, int]:
         """Return how many sites find the step harmful, and how many voted."""
         voters = [site for site in context.federation.sites if site not in context.coordinator.search.absent]
         box = _BallotBox({}, RoundsConfig(rounds=context.coordinator.config.rounds), RoundTrainingConfig())
         box.number = context.coordinator.number
-        question = self._question(context)
+        question = self.question(context)
         question = replace(question, values={**question.values, "voters": len(voters)})
         vote = _Vote(
             box,
@@ -210,20 +211,6 @@ class JudgedSum(RoundSum):
             raise SpoiledSumError(
                 f"the votes on the round's step are not valid ({error.code})", sites=counted.sites
             ) from None
-
-    def _question(self, context: RoundContext) -> Message:
-        """Return what the sites judge: the sealed sum, or the shared half before and after the step."""
-        if isinstance(self.inner, SealedSum):
-            return replace(self.inner.message, values={**self.inner.message.values, **self.inner.values})
-        assert isinstance(self.inner, OpenSum)
-        coordinator = context.coordinator
-        after = coordinator.stepped(self.inner.mean, self.inner.values)
-        arrays = grouped("shared", coordinator.shared_views()) | grouped("candidate", after)
-        return Message({"round": coordinator.number + 1}, arrays)
-
-
-def _check_digest(answer: Message) -> None:
-    answer.value("shared", str)
 
 
 class AcceptedServer:
