@@ -390,10 +390,6 @@ class Accepted(Mechanism):
             "taken."
         )
 
-    def check_installed(self) -> None:
-        """Raise a `UsageError` if a package that this mechanism needs is missing."""
-        self.inner.check_installed()
-
     def steps(self, *, mean_comes_back: bool) -> tuple[str, ...]:
         """Return the steps of the wrapped mechanism and those of a vote."""
         inner = (step for step in self.inner.steps(mean_comes_back=mean_comes_back) if step != "open_sum")

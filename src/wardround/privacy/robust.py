@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
 
-from wardround.errors import MessageError, StudyError
+from wardround.errors import StudyError
 from wardround.federation.aggregation import (
     AggregationClient,
     AggregationServer,
@@ -121,12 +121,14 @@ class VisibleUpdates:
                 yield name, rows, self._numbers(name, rows, width)
 
     def combined(self, rule: Callable[[Array], Array]) -> dict[str, Array]:
-        """Return the arrays that a rule makes of each chunk, [sites, numbers] to [numbers]."""
+        """Return the arrays that a rule makes of each chunk, [sites, numbers] to [numbers].
+
+        A rule returns means of what was sent, with weights that add up to at most one, so float32 can hold its result.
+        """
         result: dict[str, Array] = {name: np.zeros(shape, np.float32) for name, shape in self._shapes.items()}
         for name, rows, numbers in self.chunks():
             table = result[name].reshape(result[name].shape or (1,))
-            with np.errstate(over="ignore"):  # refused by the caller
-                table[rows] = rule(numbers).reshape(table[rows].shape)
+            table[rows] = rule(numbers).reshape(table[rows].shape)
         return result
 
     def mean(self, weights: Array) -> dict[str, Array]:
@@ -256,8 +258,6 @@ class RobustServer:
         updates = VisibleUpdates(ordered, context.coordinator.expected_arrays())
         with context.cost.phase("combine"):
             combined, used = self.rule.combine(updates)
-        if not all(np.isfinite(array).all() for array in combined.values()):
-            raise MessageError("not-a-number", "the combined update holds a number that float32 cannot hold")
         context.used = dict(zip(updates.sites, map(float, used), strict=True))
         return OpenSum(updates.sites, combined)
 
@@ -283,20 +283,24 @@ class Robust(Mechanism):
         self.coordinator_reads_sum = inner.coordinator_reads_sum
         self.coordinator_and_one_site_read_update = inner.coordinator_and_one_site_read_update
         rule = _RULES[settings.rule].format(malicious=settings.malicious)
-        promise = (
-            f"The coordinator does not add updates; {rule}. Each site counts once, whatever its size. This limits what "
-            f"{settings.malicious} malicious of {settings.fewest_sites} or more sites can do to the shared layers. "
+        limit = (
+            f"Each site counts once, whatever its size. This limits what {settings.malicious} malicious of "
+            f"{settings.fewest_sites} or more sites can do to the shared layers."
         )
-        record = "How much of each site's update is used is written to the coordinator's log."
-        self.updates_readable_by = f"{inner.updates_readable_by} {promise}{record}"
+        self.updates_readable_by = (
+            f"{inner.updates_readable_by} The coordinator does not add updates: {rule}. {limit} How much of each "
+            "site's update is used is written to the coordinator's log."
+        )
         self.predictions_readable_by = inner.predictions_readable_by
         self.summary = f"{inner.summary} Robust aggregation: {rule}."
         self.predictions_summary = inner.predictions_summary
-        self.report = f"{inner.report} {promise.replace('does not add updates;', 'did not add updates:')}".rstrip()
+        self.report = f"{inner.report} Robust aggregation: {rule}. {limit}"
 
     def server(self, setup: ServerSetup) -> AggregationServer:
         """Build the coordinator's end, which holds the updates of a round."""
-        return RobustServer(PlainServer(setup.codec()), self.settings.built)
+        inner = self.inner.server(setup)
+        assert isinstance(inner, PlainServer), "a robust rule wraps a mechanism whose updates are visible"
+        return RobustServer(inner, self.settings.built)
 
     def client(self, setup: ClientSetup) -> AggregationClient:
         """Build a site's end: that of the wrapped mechanism."""
