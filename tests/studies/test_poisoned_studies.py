@@ -268,6 +268,14 @@ def test_if_no_site_can_be_left_out_the_study_stops_with_the_reason(
     assert [event["rejected"] for event in events_of(tmp_path / "run", "round")] == [True, True]
 
 
+def lasting(study: Study, path: Path, *, retries: int = 0, federation: Lasting | None = None) -> None:
+    """Run a study among sites that write what must last before they answer, as among hospitals."""
+    sites = federation or Lasting(study, path)
+    engine = EngineSettings(checkpoint_every=1, sites_save=True, retries=retries, pause=0.0)
+    keys = sites.protection
+    StudyRun(study, sites, RunFolder(path), engine=engine, watcher=Onlooker(), party_keys=keys, device=CPU).run()
+
+
 def vote_as(monkeypatch: pytest.MonkeyPatch, site: str, cheat: Callable[[Array], Array]) -> None:
     """Have a site submit something else than its ballot."""
     honest = Submission.announce
@@ -302,6 +310,18 @@ def test_a_site_that_casts_many_votes_stops_the_study_with_the_reason(
     assert "the round is tried without" in failed["reason"]
 
 
+@pytest.mark.parametrize("mechanism", ["masked", "sealed+masked"])
+def test_where_rounds_are_tried_again_a_site_that_casts_many_votes_is_found(
+    mechanism: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vote_as(monkeypatch, "north", lambda slots: np.full_like(slots, 1.0))
+    study = voted(tmp_path / "notes", mechanism, algorithm={"name": "fedavg", "rounds": 2, "local_steps": 1})
+    lasting(study, tmp_path / "run", retries=8)
+    reasons = [event["reason"] for event in events_of(tmp_path / "run", "round_failed")]
+    assert reasons[-1].endswith("north spoils it, and is excluded from the study")
+    assert [event["answered"] for event in events_of(tmp_path / "run", "round")][-1] == 4
+
+
 @PROTECTED
 def test_a_vote_leaves_only_as_a_protected_sum_and_once(mechanism: str, tmp_path: Path) -> None:
     """What passes the wire of a vote, and what a coordinator gets that asks for it again."""
@@ -326,10 +346,7 @@ def test_a_vote_leaves_only_as_a_protected_sum_and_once(mechanism: str, tmp_path
         return answer
 
     federation.meddle = meddle
-    folder, engine = RunFolder(tmp_path / "run"), EngineSettings(checkpoint_every=1, sites_save=True)
-    StudyRun(
-        study, federation, folder, engine=engine, watcher=Onlooker(), party_keys=federation.protection, device=CPU
-    ).run()
+    lasting(study, tmp_path / "run", federation=federation)
     assert refused == {
         "submit_vote after submit_vote": "replay",
         "unmask_vote after unmask_vote": "nonce",

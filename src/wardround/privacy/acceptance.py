@@ -316,7 +316,7 @@ class AcceptedClient:
             before = {name: array.copy() for name, array in replica.arrays(after=number - 1).items()}
             after = replica.stepped(mean, message.values)
             self._opened, self._opened_round = {n: torch.from_numpy(a) for n, a in mean.items()}, number
-        # A site that cannot compute a loss does not vote against a step for that reason alone.
+        # If the loss was not finite before the step either, the step is not to blame.
         known, found = (self._loss(site, arrays) for arrays in (before, after))
         harmful = not found <= (1.0 + self._settings.tolerance) * max(known, _FLOOR) and math.isfinite(known)
         slots = ballot(harmful, slot=self._slot(site, number), voters=voters)
