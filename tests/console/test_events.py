@@ -49,6 +49,10 @@ def test_a_round_is_shown_with_bytes_by_site() -> None:
         "up": 2_000,
         "seconds": 1.0,
         "figures": {},
+        "used": {},
+        "votes": {},
+        "rejected": False,
+        "notice": "",
         "exchanges": {"harbour": [2_010, 1_001], "hillside": [2_000, 1_000]},
     }
 
@@ -154,6 +158,14 @@ def planted(value: Any) -> Any:
 def test_free_text_never_passes_the_filter(event: dict[str, Any]) -> None:
     shown = filter_event(planted(event) | {"event": event["event"]})
     assert "Quillfeather" not in json.dumps(shown)
+
+
+def test_a_rejected_round_says_so() -> None:
+    voted = {"used": {"harbour": 0.25}, "votes": {"harmful": 2, "cast": 3}}
+    marked = {**voted, "rejected": True, "notice": "not taken\x1b[2J"}
+    shown = filter_event(round_of(4) | marked)
+    assert shown is not None
+    assert {name: shown[name] for name in marked} == {**marked, "notice": "not taken␛[2J"}
 
 
 def test_the_reason_of_a_failed_round_is_neutralised() -> None:

@@ -160,6 +160,8 @@ def test_new_events_appear_by_themselves(runs: Path, serve: Serve, browser_page:
     page.wait_for_selector("#warnings >> text=Round 5 failed: 1 of 3 sites answered")
     assert page.inner_text("#up") == "11.0 KB"
     assert page.inner_text("#number") == "4"
+    append(runs / "autumn", round_of(5) | {"rejected": True, "notice": "harbour causes it"})
+    page.wait_for_selector("#warnings >> text=Round 5 was rejected: harbour causes it")
     (runs / "autumn" / "report.html").write_text("x")
     append(runs / "autumn", round_of(5), finished(5))
     page.wait_for_selector("#state.finished")

@@ -203,10 +203,9 @@ class JudgedSum(RoundSum):
             if 2 * len(refusals) <= len(voters):
                 raise
             raise SpoiledSumError(f"most sites refuse the round's sum: {error}", sites=self.sites) from None
-        assert isinstance(counted, OpenSum)
-        cast = len(counted.sites)
+        cast, mean = len(counted.sites), counted.opened(vote).mean[_ARRAY]
         try:
-            return count_ballots(counted.mean[_ARRAY], cast=cast, voters=len(voters)), cast
+            return count_ballots(mean, cast=cast, voters=len(voters)), cast
         except MessageError as error:
             raise SpoiledSumError(
                 f"the votes on the round's step are not valid ({error.code})", sites=counted.sites

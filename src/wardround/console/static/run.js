@@ -158,6 +158,9 @@ function warnings() {
   }
   const clipped = sorted(state.rounds).filter((event) => event.clipped > 0);
   if (clipped.length) found.push(`Numbers in updates were clipped in ${clipped.length} rounds, last in ${clipped.at(-1).round}`);
+  for (const event of sorted(state.rounds).filter((one) => one.rejected).slice(-5)) {
+    found.push(`Round ${event.round} was rejected: ${event.notice}`);
+  }
   if (state.lost) found.unshift(lostText(state.lost));
   return found.slice(0, 20);
 }

@@ -150,7 +150,8 @@ const LINES = {
   started: (e) => (e.sites ? `started with ${e.sites} sites` : "started"),
   resumed: (e) => `resumes after round ${e.round}`,
   round: (e) => `round ${e.round}: loss ${number(e.loss)}, ${e.answered ?? "–"} answered` +
-    (e.absent.length ? `, absent ${e.absent.map(([site, absence, code]) => `${site} (${code || absence})`).join(", ")}` : ""),
+    (e.absent.length ? `, absent ${e.absent.map(([site, absence, code]) => `${site} (${code || absence})`).join(", ")}` : "") +
+    (e.notice ? `; ${e.notice}` : ""),
   scored: (e) => `scored after round ${e.round}: mean F1 ${number(e.mean_f1)}`,
   asked: () => "",
   absent: (e) => `${e.site} ${e.absence} at ${e.step} (${e.code})`,
