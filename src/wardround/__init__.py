@@ -36,6 +36,7 @@ __all__ = [
     "UsageError",
     "WardroundError",
     "__version__",
+    "audit",
     "check",
     "compare",
     "evaluate",
@@ -53,6 +54,7 @@ __all__ = [
 
 # The module of each public name, below `wardround`.
 _MODULES = {
+    "api": ("audit",),  # a module
     "api.comparison": ("Comparison", "compare"),
     "api.corpus": ("CheckResult", "Corpus", "check", "hospitals", "read", "split", "write"),
     "api.local_study": ("Cost", "Study", "StudyResult", "run"),
@@ -73,6 +75,7 @@ _MODULES = {
 _HOME = {name: module for module, names in _MODULES.items() for name in names}
 
 if TYPE_CHECKING:
+    from wardround.api import audit
     from wardround.api.comparison import Comparison, compare
     from wardround.api.corpus import CheckResult, Corpus, check, hospitals, read, split, write
     from wardround.api.local_study import Cost, Study, StudyResult, run
@@ -94,7 +97,8 @@ if TYPE_CHECKING:
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"wardround.{_HOME[name]}"), name)
+    home = f"wardround.{_HOME[name]}"
+    value = import_module(f"{home}.{name}") if name in _MODULES["api"] else getattr(import_module(home), name)
     globals()[name] = value
     return value
 

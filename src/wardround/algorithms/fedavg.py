@@ -174,7 +174,7 @@ def train_locally(
             optimizer.reset()
     losses = train_batches(
         site.model,
-        (site.next_rows(size, fewest=fewest) for _ in range(steps)),
+        (site.next_rows(size, fewest=fewest, per_round=steps) for _ in range(steps)),
         loss or (lambda rows: site.task.batch_loss([site.notes.train[row] for row in rows])),
         optimizers=optimizers,
         rates=lambda step: rates,

@@ -45,6 +45,7 @@ _COMMANDS = {
     "coordinator": "Coordinate a networked study.",
     "site": "Take part in a networked study.",
     "keys": "Store and distribute the keys that encrypt updates.",
+    "audit": "Measure what updates and models reveal about notes.",
     "ledger": "Show or verify the record of what left a site.",
     "model": "Show a saved model, or the available networks.",
 }

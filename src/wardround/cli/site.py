@@ -56,18 +56,40 @@ def review(
     accept: Annotated[bool, typer.Option("--accept", help="Accept the study, so that the site answers.")] = False,
     vectors: Vectors = None,
     public: Public = None,
+    audit: Annotated[
+        bool, typer.Option("--audit", help="Also attack updates of this study, and show what they reveal.")
+    ] = False,
+    html: Annotated[
+        Path | None, typer.Option("--html", help="Also write the review as a page to this file.", dir_okay=False)
+    ] = None,
     json: Json = False,
 ) -> None:
-    """Explain what the study would do here and what would leave; the site answers only after it is accepted."""
+    """Explain what the study would do here and what would leave; the site answers only after it is accepted.
+
+    A study that the site's own policy forbids is refused: site_policy.toml in the folder `site` of the kit.
+    """
     with require_flare():
         from wardround.provisioning.kits import read_kit
         from wardround.studies import networked, site_agent
+    from wardround.studies.leakage_audit import audit_leakage
+    from wardround.studies.leakage_page import write_findings
+    from wardround.studies.leakage_policy import check_findings
+    from wardround.studies.site_policy import read_site_policy
     from wardround.studies.site_review import review as review_study
+    from wardround.studies.site_review import write_review
 
     opened = _site_kit(read_kit(kit))
     address = f"{opened.plan.host}:{opened.plan.port}"
     study = networked.study_of(opened, site_agent.LocalPaths(vectors, public))
-    sections = review_study(study, opened.name, coordinator=address)
+    folder = site_agent.site_folder(opened)
+    policy = read_site_policy(folder.path).leakage
+    sections = review_study(study, opened.name, coordinator=address, policy=policy)
+    findings = audit_leakage(study) if audit or policy.highest_token_recall < 1 else None
+    if findings is not None:
+        write_findings(findings, folder)
+        check_findings(findings, policy)
+    if html is not None:
+        write_review(html, study, sections, findings)
     with printed(json) as result:
         result.values(study=opened.plan.study, site=opened.name, coordinator=address)
         result.values(sections=[asdict(section) for section in sections])
@@ -75,6 +97,10 @@ def review(
             result.line(f"\n{section.heading}", bold=True)
             for line in section.lines:
                 result.line(f"  {line}")
+        if findings is not None:
+            result.line("\nWhat updates reveal", bold=True)
+            result.line(f"  {findings.sentence}")
+            result.table("leakage", findings.table, findings.as_json())
         if accept:
             site_agent.accept(opened)
         accepted = site_agent.has_accepted(opened)

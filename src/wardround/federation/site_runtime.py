@@ -25,7 +25,7 @@ from wardround.federation.site_history import Draw, most_repeats
 from wardround.federation.unit_privacy import UnitPrivacy
 from wardround.tasks.task import Example, Task, TaskScore
 from wardround.text.document import Document
-from wardround.training.batches import length_buckets, pad_batches
+from wardround.training.batches import length_buckets, pad_batches, pad_to_tokens
 from wardround.training.optimizer import ParameterOptimizer
 from wardround.training.randomness import seeded_from
 from wardround.training.state_files import copy_into, load_tensors, save_tensors, tensors_under
@@ -66,6 +66,7 @@ class RequestPolicy:
     smallest_batch: int = 1  # fewest sentences of an update, if the site has so many
     sites: int = 1  # in the study, the most that a mean can be made of
     names: frozenset[str] = frozenset()  # of these sites; empty if they are not known
+    fewest_tokens: int = 0  # words of an update, by the site's own policy
 
     def check(self, values: Mapping[str, Value]) -> None:
         """Raise a `MessageError` for a request outside the policy; missing values are left to the step."""
@@ -241,13 +242,14 @@ class Site:
                     parameter.copy_(torch.from_numpy(arrays[name].copy()))
 
     def next_batch(self, size: int, *, fewest: int = 1) -> list[Example]:
-        """Return the next mini-batch."""
+        """Return the next mini-batch, the only one of its round."""
         return [self.notes.train[row] for row in self.next_rows(size, fewest=fewest)]
 
-    def next_rows(self, size: int, *, fewest: int = 1) -> list[int]:
+    def next_rows(self, size: int, *, fewest: int = 1, per_round: int = 1) -> list[int]:
         """Return the rows of the next mini-batch; each epoch is shuffled by seed, site and the epoch's number.
 
-        The last mini-batch of an epoch holds the remaining rows and is padded to `fewest`.
+        The last mini-batch of an epoch holds the remaining rows and is padded to `fewest`. All mini-batches of a round,
+        `per_round`, together have the fewest tokens of the site's policy.
         """
         per_epoch = -(-len(self.notes.train) // size)
         epoch, position = divmod(self.batches_drawn, per_epoch)
@@ -255,6 +257,9 @@ class Site:
             lengths = [self.task.length(example) for example in self.notes.train]
             batches = length_buckets(lengths, size, f"{self.seed}/{self.name}/epoch-{epoch}{self._redraw_suffix()}")
             self._order = pad_batches(batches, fewest)
+            if self.request_policy is not None and self.request_policy.fewest_tokens:
+                tokens = [self.task.tokens(example) for example in self.notes.train]
+                self._order = pad_to_tokens(self._order, tokens, -(-self.request_policy.fewest_tokens // per_round))
             self._order_key = (epoch, size, fewest, self._redraw_suffix())
         self.batches_drawn += 1
         return self._order[position]

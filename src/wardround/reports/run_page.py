@@ -42,7 +42,8 @@ def run_sections(record: RunRecord) -> list[Section]:
     sections.append(rounds_section(history, record.mode))
     if history.rounds:
         sections += [participation_section(history, record.names), *_costs(record)]
-    return [*sections, privacy_section(record.privacy, history.rounds), *_examples(record), _made_with(record)]
+    sections += [privacy_section(record.privacy, history.rounds), *([record.leakage] if record.leakage else [])]
+    return [*sections, *_examples(record), _made_with(record)]
 
 
 def _overview(record: RunRecord) -> Section:

@@ -12,6 +12,7 @@ from wardround.evaluation.counts import TypedCounts
 from wardround.parsing import read_json
 from wardround.reports.history import History
 from wardround.reports.marked_notes import Excerpt
+from wardround.reports.page import Section
 from wardround.reports.score_tables import ScoredSite
 from wardround.reports.tables import Table
 from wardround.reports.training_page import ErrorCounts
@@ -103,6 +104,7 @@ class RunRecord:
     more: tuple[Table, ...] = ()
     notes: Mapping[str, Sequence[TypedCounts]] = field(default_factory=dict)  # counts of each test note, by site
     errors: ErrorCounts | None = None  # for training at one site; the sites of a study do not send them
+    leakage: Section | None = None  # what a leakage audit of the study found
     task_mode: str = "main"  # the main matching mode of the task, for a run without scores yet
 
     @property

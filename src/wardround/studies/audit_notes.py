@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import cycle
+from pathlib import Path
 
+from wardround.corpora.corpus_format import CorpusFormat
 from wardround.corpora.synthetic import CLINICAL_TYPES
 from wardround.errors import UsageError
 from wardround.federation.federation import SiteId
 from wardround.studies.privacy_units import PATIENT
-from wardround.studies.single_site import SiteData
+from wardround.studies.single_site import SiteData, load_site
 from wardround.studies.study_file import Study
 from wardround.studies.study_notes import built_in_hospital
 from wardround.tasks.task_table import TASKS
@@ -18,7 +20,7 @@ from wardround.text.alignment import align
 from wardround.text.document import Document
 from wardround.text.segmentation import words_of
 
-__all__ = ["audit_notes", "built_in_words", "mean_sentence"]
+__all__ = ["audit_notes", "built_in_words", "mean_sentence", "training_notes"]
 
 _HOSPITALS = ("harbour", "hillside", "riverside", "lakeside")
 _IDENTIFYING = ("northgate", "southmere")
@@ -45,6 +47,11 @@ def audit_notes(study: Study, sites: Sequence[SiteId], notes: Sequence[Document]
         rest = documents[len(chosen) : len(chosen) + _DEV] or documents[:1]
         found[name] = SiteData(tuple(chosen), tuple(map(_with_patient, rest)))
     return found
+
+
+def training_notes(path: Path, form: CorpusFormat) -> tuple[Document, ...]:
+    """Read the training notes of a corpus, split or not."""
+    return load_site(path, form).data.train
 
 
 def built_in_notes(study: Study, number: int, site: SiteId) -> Sequence[Document]:

@@ -279,7 +279,7 @@ def _views(study: Study, watched: _WatchedRound) -> Iterator[_View]:
     if mechanism.coordinator_reads_update:
         yield _View((COORDINATOR, BOTH), "one update", single, names[:1])
     elif mechanism.coordinator_reads_sum:
-        yield _View((COORDINATOR,), "the sum", mean, names)
+        yield _View((COORDINATOR,), "sum", mean, names)
     if mechanism.seals:
         others = _without_own(watched, names)
         yield _View((OTHER_SITE, *(() if mechanism.coordinator_and_one_site_read_update else (BOTH,))), *others)
@@ -287,7 +287,7 @@ def _views(study: Study, watched: _WatchedRound) -> Iterator[_View]:
             yield _View((BOTH,), "one update", single, names[:1])
     else:
         changed = {name: watched.after[name].astype(np.float64) - array for name, array in watched.before.items()}
-        yield _View((OTHER_SITE,), "the step of the shared layers", Seen(changed, watched.before), names)
+        yield _View((OTHER_SITE,), "step", Seen(changed, watched.before), names)
         if not mechanism.coordinator_reads_update:
             yield _View((BOTH,), *_without_own(watched, names))
 
@@ -295,7 +295,7 @@ def _views(study: Study, watched: _WatchedRound) -> Iterator[_View]:
 def _without_own(watched: _WatchedRound, names: tuple[SiteId, ...]) -> tuple[str, Seen, tuple[SiteId, ...]]:
     """Return the sum as a site sees it that took part: without what it added itself."""
     if len(names) == 1:
-        return "the sum", Seen(watched.mean), names
+        return "sum", Seen(watched.mean), names
     own = watched.updates[names[-1]]
     rest = {name: array - own.share * own.arrays[name] for name, array in watched.mean.items()}
-    return "the sum without its own update", Seen(rest), names[:-1]
+    return "sum less its own", Seen(rest), names[:-1]

@@ -6,17 +6,23 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from wardround.reports.page import Section
 from wardround.reports.tables import Row, Table
 from wardround.studies.study_file import Study, digest_of
 
-__all__ = ["BOTH", "COORDINATOR", "HIGHEST_RECALL", "OTHER_SITE", "Finding", "LeakageFindings", "findings_from"]
+__all__ = [
+    "BOTH",
+    "COORDINATOR",
+    "HIGHEST_RECALL",
+    "OTHER_SITE",
+    "Finding",
+    "LeakageFindings",
+    "findings_from",
+]
 
 COORDINATOR, OTHER_SITE, BOTH = "the coordinator", "another site", "the coordinator together with another site"
 HIGHEST_RECALL = 0.5  # of the tokens; above it the audit reports a finding, unless a site sets another limit
-_COLUMNS = (
-    "who", "what it sees", "attack", "sites", "sentences", "words", "recall", "precision", "chance", "whole sentences",
-)  # fmt: skip
+_SHORT = {COORDINATOR: "coordinator", OTHER_SITE: "another site", BOTH: "both together"}
+_COLUMNS = ("who", "sees", "attack", "words", "recall", "right", "chance", "whole")
 
 
 @dataclass(frozen=True)
@@ -24,7 +30,7 @@ class Finding:
     """What one attack of one reader recovered from one round."""
 
     reader: str
-    what: str  # one update, the sum, …
+    what: str  # one update, sum, sum less its own, or the step of the shared layers
     attack: str
     round: int
     sites: int  # whose notes are behind it and unknown to the reader
@@ -120,36 +126,23 @@ class LeakageFindings:
                 best[key] = found
         rows: list[Row] = [
             (
-                found.reader,
-                found.what,
+                _SHORT[found.reader],
+                found.what if found.sites == 1 else f"{found.what}, {found.sites} sites",
                 found.attack,
-                found.sites,
-                found.sentences,
                 found.different,
                 f"{found.recall:.2f}",
                 f"{found.precision:.2f}",
                 f"{found.chance:.2f}",
-                "–" if found.whole is None else found.whole,
+                "–" if found.whole is None else f"{found.whole} of {found.sentences}",
             )
             for found in best.values()
         ]
-        rows += [(name, "ciphertexts", "–", *("–",) * (len(_COLUMNS) - 3)) for name in self.unseeing]
-        lengths = ", ".join(sorted({found.reader for found in best.values() if found.length_found}))
+        rows += [(_SHORT[name], "ciphertexts", *("–",) * (len(_COLUMNS) - 2)) for name in self.unseeing]
+        lengths = ", ".join(sorted({_SHORT[found.reader] for found in best.values() if found.length_found}))
         note = (
             f"The changed position rows also told the length of the longest sentence to {lengths}." if lengths else ""
         )
         return Table(f"What updates under {self.mechanism} reveal", _COLUMNS, tuple(rows), note=note)
-
-    @property
-    def section(self) -> Section:
-        """Return the section of a page."""
-        notes = "the site's own notes" if self.own_notes else "built-in notes"
-        text = (
-            f"{self.sentence}\n\nReal updates of this study were made from {notes} and attacked as each reader could "
-            "attack them. Recall is the share of the different words (or word pieces) that an attack named, with at "
-            "least half of its names right; chance is what random names reach under the same rule."
-        )
-        return Section("What updates reveal", text, (self.table,) if self.findings or self.unseeing else ())
 
     def as_json(self) -> dict[str, Any]:
         """Return plain values, from which `findings_from` returns the same findings."""

@@ -29,6 +29,7 @@ from wardround.reports.run_page import write_run_page
 from wardround.reports.run_record import LedgerHead, PrivacyFacts, RunRecord, sweep_row
 from wardround.reports.training_page import read_error_counts
 from wardround.studies.assemble import matching_modes_of
+from wardround.studies.leakage_page import read_findings, section_of
 from wardround.studies.note_counts import read_note_counts
 from wardround.studies.outcomes import SiteOutcome
 from wardround.studies.run_folder import RunFolder
@@ -164,6 +165,7 @@ def _study_record(name: str, history: History, scores: Mapping[str, Any], folder
         seed=study.study.seed,
         notes={site: notes for site, notes in counted.items() if notes},
         task_mode=mode,
+        leakage=None if (found := read_findings(folder, study)) is None else section_of(found),
     )
 
 

@@ -12,6 +12,7 @@ from wardround.parsing import read_json
 from wardround.provisioning.kits import Kit
 from wardround.secure_aggregation.identities import open_signatures
 from wardround.studies.run_folder import RunFolder
+from wardround.studies.site_policy import policy_digest
 from wardround.studies.worker_spec import worker_command
 
 __all__ = ["SPEC", "LocalPaths", "accept", "has_accepted", "party_command", "site_folder", "take_part"]
@@ -44,18 +45,21 @@ def take_part(kit: Kit) -> int:
 
 
 def accept(kit: Kit) -> None:
-    """Record that the site's owner accepts exactly this study."""
-    site_folder(kit).write_json(_ACCEPTED, {"study": sha256(kit.study).hexdigest()})
+    """Record that the site's owner accepts exactly this study, under the present policy of the site."""
+    folder = site_folder(kit)
+    folder.write_json(_ACCEPTED, {"study": sha256(kit.study).hexdigest(), "policy": policy_digest(folder.path)})
 
 
 def has_accepted(kit: Kit) -> bool:
-    """Return whether the site's owner accepted exactly this study."""
+    """Return whether the site's owner accepted exactly this study, and has not changed the site's policy since."""
     path = site_folder(kit).path / _ACCEPTED
     try:
         acceptance = read_json(path)
     except (OSError, ValueError):
         return False
-    return isinstance(acceptance, dict) and acceptance.get("study") == sha256(kit.study).hexdigest()
+    if not isinstance(acceptance, dict) or acceptance.get("study") != sha256(kit.study).hexdigest():
+        return False
+    return bool(acceptance.get("policy", "") == policy_digest(site_folder(kit).path))
 
 
 @dataclass(frozen=True)

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
+from pathlib import Path
 
 from wardround.algorithms.algorithm import Payload
 from wardround.models.parameter_split import LayeredModel
+from wardround.reports.page import Section, write_page
 from wardround.studies.aggregation_setup import payload_of
 from wardround.studies.assemble import model_of, task_on
+from wardround.studies.leakage_findings import LeakageFindings
+from wardround.studies.leakage_page import section_of
+from wardround.studies.leakage_policy import check_update_size
+from wardround.studies.site_policy import LeakagePolicy
 from wardround.studies.study_file import Study
 from wardround.studies.study_notes import public_set
 from wardround.text.plain_text import size_text
 from wardround.text.tag_sets import TagSet
 
-__all__ = ["STEPS_IN_WORDS", "ReviewSection", "review"]
+__all__ = ["STEPS_IN_WORDS", "ReviewSection", "review", "write_review"]
 
 # Steps of every study and of the mechanisms; an algorithm declares the sentences of its own steps.
 STEPS_IN_WORDS: Mapping[str, str] = {
@@ -52,12 +58,17 @@ class ReviewSection:
     lines: tuple[str, ...]
 
 
-def review(study: Study, site: str, *, coordinator: str) -> list[ReviewSection]:
-    """Return what the study would do at `site`, what would leave the site, and who could read that."""
+def review(study: Study, site: str, *, coordinator: str, policy: LeakagePolicy | None = None) -> list[ReviewSection]:
+    """Return what the study would do at `site`, what would leave the site, and who could read that.
+
+    Raise a `StudyError` if updates would be smaller than the site's policy allows.
+    """
     section = study.sites[site]
     types = TagSet(section.types or ("any",))
     model = model_of(study, types, scheme=section.scheme, encoder=section.encoder)
     task = task_on(study, model, types)
+    if policy is not None:
+        check_update_size(study, policy, model)
     # The payload of an algorithm that asks no site to train, such as `public`, is never sent.
     payload = payload_of(study, task, public_set(study, task)) if study.algorithm.kind.steps else Payload({}, {}, {})
     return [
@@ -67,6 +78,14 @@ def review(study: Study, site: str, *, coordinator: str) -> list[ReviewSection]:
         ReviewSection("What would stay", tuple(_staying(study, model))),
         ReviewSection("Who could read what leaves", tuple(_readers(study, model, sends_arrays=bool(payload.shapes)))),
     ]
+
+
+def write_review(
+    path: Path, study: Study, sections: Sequence[ReviewSection], findings: LeakageFindings | None = None
+) -> None:
+    """Write a review as a page, with what an audit found."""
+    pages = [Section(section.heading, "\n\n".join(section.lines)) for section in sections]
+    write_page(path, f"Review of {study.study.name}", [*pages, *([section_of(findings)] if findings else [])])
 
 
 def _about(study: Study, coordinator: str) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -17,6 +18,7 @@ from wardround.models.saved import save_model
 from wardround.secure_aggregation.replica import Replica
 from wardround.studies.aggregation_setup import client_of, payload_of
 from wardround.studies.assemble import coordinator_of, model_of, task_on
+from wardround.studies.leakage_policy import check_update_size
 from wardround.studies.note_counts import write_note_counts
 from wardround.studies.party_keys import PartyKeys
 from wardround.studies.privacy_units import check_patients, units_of
@@ -109,6 +111,10 @@ def open_site(
         write_model(task.model, RunFolder(folder).model, notes=notes)
         write_note_counts(RunFolder(folder), score)
 
+    fewest_tokens = 0
+    if site_policy is not None:
+        words = [task.tokens(example) for example in train]
+        fewest_tokens = check_update_size(study, site_policy.leakage, model, words=words)
     state, budget = folder / "state", (site_policy or SitePolicy()).differential_privacy.epsilon
     payload = payload_of(study, task, public)
     return Site(
@@ -121,7 +127,7 @@ def open_site(
         steps=study.algorithm.kind.site_steps,
         folder=state,
         seed=study.study.seed,
-        request_policy=request_policy_of(study),
+        request_policy=replace(request_policy_of(study), fewest_tokens=fewest_tokens),
         durable=durable,
         keeps_last=study.keeps_last,
         replica=Replica(coordinator_of(study), study.model.start_sha256) if has_replica else None,

@@ -176,6 +176,10 @@ class RelationTask(Task):
         """Return the number of characters."""
         return len(example.instance.text)
 
+    def tokens(self, example: Example) -> int:
+        """Return the number of words of the text around a pair."""
+        return len(example.instance.text.split())
+
     def batch_loss(self, batch: Sequence[Example]) -> Tensor:
         """Return the mean loss of the pairs."""
         return batch_loss(self.model, batch)

@@ -107,6 +107,10 @@ class Task(ABC):
     def length(self, example: Example) -> int:
         """Return the length that examples are sorted by before they are put into batches."""
 
+    def tokens(self, example: Example) -> int:
+        """Return how many words an example has."""
+        return self.length(example)
+
     @abstractmethod
     def batch_loss(self, batch: Sequence[Example]) -> Tensor:
         """Return the mean loss of the examples."""

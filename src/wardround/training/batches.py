@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from random import Random
 
-__all__ = ["length_buckets", "pad_batches"]
+__all__ = ["length_buckets", "pad_batches", "pad_to_tokens"]
 
 _POOL = 32  # batches that are sorted together: large enough to pad little, small enough that epochs differ
 
@@ -31,4 +31,23 @@ def pad_batches(batches: Sequence[Sequence[int]], minimum_size: int) -> list[lis
         missing = max(minimum_size - len(batch), 0)
         others = [index for index in order if index not in set(batch)] if missing else []
         padded.append([*batch, *others[:missing]])
+    return padded
+
+
+def pad_to_tokens(batches: Sequence[Sequence[int]], tokens: Sequence[int], minimum: int) -> list[list[int]]:
+    """Pad batches with fewer than `minimum` tokens with further examples of the epoch, without repeats.
+
+    A batch of all examples may have fewer; `tokens` are those of each example.
+    """
+    order = list(dict.fromkeys(index for batch in batches for index in batch))  # padded batches overlap
+    padded = []
+    for batch in batches:
+        grown, held, total = list(batch), set(batch), sum(tokens[index] for index in batch)
+        for index in order:
+            if total >= minimum:
+                break
+            if index not in held:
+                grown.append(index)
+                total += tokens[index]
+        padded.append(grown)
     return padded

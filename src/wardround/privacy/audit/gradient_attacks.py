@@ -18,7 +18,7 @@ __all__ = ["ROWS", "SPAN", "Attacked", "Seen", "attack", "tokens_in"]
 
 Array = np.ndarray[Any, Any]
 
-ROWS, SPAN = "changed embedding rows", "span test"
+ROWS, SPAN = "embedding rows", "span test"
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """What an attacker computes with a copy of the model: its tokens, and what enters the first shared layer.
 
-An attacker has the shared half of the round, the study's seed, and so the private half as every site starts it. Each kind
-of network has a reader. `reader_of` chooses one.
+An attacker has the shared half of the round, the study's seed, and so the private half as every site starts it. Each
+kind of network has a reader. `reader_of` chooses one.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class TokenReader(Protocol):
         """Yield candidates with what enters the first layer for them, [candidates, positions, width]."""
 
 
-class _Reached(Exception):  # noqa: N818 – no error: it ends a computation of which the rest is not needed
+class _Reached(Exception):
     """The layer of interest was reached."""
 
 

@@ -1,8 +1,8 @@
 """How much an attack recovered: an order of candidates, the best first, compared with what was there.
 
 An attack gives each candidate a score, and names those with the lowest scores. Where it stops is decided in hindsight:
-where F1 is highest while at least half of the named ones are right. A real attacker does not know where to stop, so this
-is the best that this order can give. What the same rule gives for a random order is the chance level.
+where F1 is highest while at least half of the named ones are right. A real attacker does not know where to stop, so
+this is the best that this order can give. What the same rule gives for a random order is the chance level.
 """
 
 from __future__ import annotations

@@ -8,7 +8,6 @@ not. For the first layer, an attacker can compute the input of every token at ev
 from __future__ import annotations
 
 from collections.abc import Sequence
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -103,4 +102,5 @@ def _exact(reader: TokenReader, span: Span, candidates: Array, estimates: Tensor
 
 def _share(part: Tensor, whole: Tensor) -> Tensor:
     lengths = torch.linalg.vector_norm(whole, dim=-1).clamp(min=torch.finfo(whole.dtype).tiny)
-    return torch.linalg.vector_norm(part, dim=-1) / lengths
+    share: Tensor = torch.linalg.vector_norm(part, dim=-1) / lengths
+    return share
