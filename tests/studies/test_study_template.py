@@ -11,6 +11,7 @@ from tests.studies.tiny_studies import NETWORK, run
 
 from wardround.corpora.synthetic import ClinicalConfig, clinical_hospitals
 from wardround.studies import study_notes
+from wardround.studies.leakage_audit import audit_leakage
 from wardround.studies.study_file import Study, parse_study
 from wardround.studies.study_template import TEMPLATE
 
@@ -42,6 +43,17 @@ def test_each_site_names_types_that_its_hospital_annotates() -> None:
     study = parse_study(TEMPLATE)
     hospitals = {h.name: h.types for h in clinical_hospitals(7, config=ClinicalConfig(scale=1 / 30))}
     assert {name: site.types for name, site in study.sites.items()} == hospitals
+
+
+def test_it_passes_the_leakage_audit() -> None:
+    study = parse_study(TEMPLATE)
+    findings = audit_leakage(study, rounds=1)
+    assert findings.findings
+    assert findings.recall < 0.1
+    assert findings.passes()
+    # With the words shared, as version 0.1 wrote it, it does not.
+    sharing = replace(study, model=replace(study.model, shared=("words", "characters", "word_cnn")))
+    assert not audit_leakage(sharing, rounds=1).passes()
 
 
 def test_it_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

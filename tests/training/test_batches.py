@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wardround.tasks.task import in_length_order
-from wardround.training.batches import length_buckets, pad_batches
+from wardround.training.batches import length_buckets, pad_batches, pad_to_tokens
 
 LENGTHS = st.lists(st.integers(1, 50), max_size=200)
 SIZES = st.integers(1, 20)
@@ -59,3 +59,21 @@ def test_a_short_batch_is_padded_with_the_first_examples_of_the_epoch() -> None:
 def test_padding_repeats_no_sentence_of_the_batch() -> None:
     assert pad_batches([[0, 3], [4, 2, 6], [5, 1, 7]], 3) == [[0, 3, 4], [4, 2, 6], [5, 1, 7]]
     assert pad_batches([[1, 0]], 2) == [[1, 0]]
+
+
+def test_batches_of_few_tokens_grow_by_further_examples_in_order() -> None:
+    tokens = [1, 2, 3, 4, 10]
+    assert pad_to_tokens([[0, 1], [2, 3], [4]], tokens, 6) == [[0, 1, 2], [2, 3], [4]]
+    # Padded batches overlap; an example is added once.
+    assert pad_to_tokens([[0, 1], [1, 0]], tokens, 3) == [[0, 1], [1, 0]]
+    # All examples together may have too few.
+    assert pad_to_tokens([[0], [1]], tokens, 9) == [[0, 1], [1, 0]]
+
+
+@given(LENGTHS, SIZES, st.integers(0, 120))
+def test_a_batch_has_enough_tokens_or_all_examples(lengths: list[int], size: int, minimum: int) -> None:
+    batches = length_buckets(lengths, size, "a")
+    for before, batch in zip(batches, pad_to_tokens(batches, lengths, minimum), strict=True):
+        assert batch[: len(before)] == before
+        assert len(set(batch)) == len(batch)
+        assert sum(lengths[index] for index in batch) >= min(minimum, sum(lengths))

@@ -81,7 +81,7 @@ def leakage(
     >>> found.recall > 0.9, found.passes()
     (True, False)
     >>> found.findings[0].reader, found.findings[0].attack
-    ('the coordinator', 'embedding rows')
+    ('the coordinator', 'changed rows')
     """
     settings = study.settings if isinstance(study, Study) else Study.from_file(study).settings
     if isinstance(data, str | Path):

@@ -18,7 +18,9 @@ __all__ = ["ROWS", "SPAN", "Attacked", "Seen", "attack", "tokens_in"]
 
 Array = np.ndarray[Any, Any]
 
-ROWS, SPAN = "embedding rows", "span test"
+_CLOSE = 1e-6  # distances below this are rounding
+
+ROWS, SPAN = "changed rows", "span test"
 
 
 @dataclass(frozen=True)
@@ -94,7 +96,9 @@ def _whole(reader: TokenReader, seen: Seen, first: Span, passed: Passed, sentenc
     _, named = recover(pairs, passed.pair_distances, true)
     if rows is None or not len(named):
         return 0
-    highest = float(passed.pair_distances[np.isin(pairs, named)].max())
+    is_named = np.isin(pairs, named)
+    highest, next_one = passed.pair_distances[is_named].max(), passed.pair_distances[~is_named].min(initial=1.0)
+    highest = float(np.sqrt(max(highest, _CLOSE) * max(next_one, _CLOSE)))  # between the two, on a scale of factors
     there = set(map(tuple, sentences))
     return max(
         (len(assemble(reader, first, second, passed, highest=highest) & there) for second in spans_of(rows)), default=0

@@ -23,6 +23,7 @@ Array = np.ndarray[Any, Any]
 
 _CUTS = (1e-4, 1e-3, 1e-2)  # singular values below this share of the largest may be rounding
 _SMALLEST = 1e-7  # below this share of the largest they are: float32 has no more digits
+_GAP = 10.0  # factor between two singular values that can be the end of the signal
 _SKETCH = 64  # random directions with which distances are estimated first
 _KEPT = 8_192  # pairs of a token and a position for which they are then computed
 
@@ -62,7 +63,7 @@ def spans_of(rows: Array) -> list[Span]:
     usable = int((values > _SMALLEST * values[0]).sum())
     ratios = values[: usable - 1] / values[1:usable] if usable > 1 else torch.zeros(0)
     ranks = {usable, *(int((values > cut * values[0]).sum()) for cut in _CUTS)}
-    ranks |= {int(ratios.argmax()) + 1} if len(ratios) else set()
+    ranks |= {int(ratios.argmax()) + 1} if len(ratios) and ratios.max() > _GAP else set()
     return [Span(directions[rank:].T.float().contiguous()) for rank in sorted(ranks) if 0 < rank < width]
 
 
