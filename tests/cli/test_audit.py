@@ -1,9 +1,8 @@
-"""`wardround audit leakage`, and the floors of a site at `wardround site review`."""
+"""`wardround audit leakage`; the floors of a site at `wardround site review` are in test_site.py."""
 
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
@@ -11,13 +10,14 @@ import pytest
 from tests.cli.running import Run, write_site
 from tests.models.tiny import notes
 from tests.studies.tiny_studies import text_of
-from wardround.studies.run_folder import RunFolder
+
+WORDS = {"word_buckets": 8192}  # so many that few words share a row
 
 
 @pytest.fixture
 def study(tmp_path: Path) -> Path:
     path = tmp_path / "study.toml"
-    path.write_text(text_of(), encoding="utf-8")
+    path.write_text(text_of(model=WORDS), encoding="utf-8")
     return path
 
 
@@ -68,60 +68,3 @@ def test_the_report_of_a_run_shows_the_audit_of_its_study(study: Path, run: Run,
     page = (out / "report" / "report.html").read_text(encoding="utf-8")
     assert "What updates reveal" in page
     assert "changed rows" in page
-
-
-class TestSiteReview:
-    """The site's own policy."""
-
-    @pytest.fixture(scope="class")
-    def made(self, tmp_path_factory: pytest.TempPathFactory) -> Path:
-        pytest.importorskip("nvflare", reason="kits need wardround[flare]")
-        from wardround.provisioning.kits import provision
-        from wardround.studies.networked import plan_kits
-
-        folder = tmp_path_factory.mktemp("made")
-        (folder / "study.toml").write_text(text_of(), encoding="utf-8")
-        return provision(*plan_kits(folder / "study.toml", host="localhost", port=9000, days=2), folder / "kits")[
-            "harbour"
-        ]
-
-    @pytest.fixture
-    def kit(self, made: Path, tmp_path: Path) -> Path:
-        return shutil.copytree(made, tmp_path / "harbour")
-
-    def policy(self, kit: Path, text: str) -> None:
-        (RunFolder(kit / "site").path / "site_policy.toml").write_text(text, encoding="utf-8")
-
-    def test_a_study_above_the_recall_of_the_policy_is_refused(self, kit: Path, run: Run) -> None:
-        self.policy(kit, "[leakage]\nhighest_token_recall = 0.5\n")
-        ran = run("site", "review", kit, "--accept")
-        assert ran.code == 2
-        assert ran.err.startswith(
-            "wardround: the study is refused (site_policy.toml, [leakage] highest_token_recall 0.5): From one site's"
-        )
-        assert not (kit / "site" / "accepted.json").exists()
-        assert (kit / "site" / "leakage.html").is_file()  # the owner can read why
-
-    def test_a_policy_that_changed_needs_another_review(self, kit: Path, run: Run) -> None:
-        assert run("site", "review", kit, "--accept").code == 0
-        self.policy(kit, "[leakage]\nhighest_token_recall = 0.5\n")
-        refused = run("site", "start", kit, "--built-in", "harbour-0000")
-        assert (refused.code, "the study was not accepted" in refused.err) == (2, True)
-        self.policy(kit, "[leakage]\nfewest_tokens = 10\n")
-        reviewed = run("site", "review", kit, "--accept")
-        assert (reviewed.code, reviewed.out.splitlines()[-1]) == (0, "Accepted.")
-
-    def test_a_study_below_the_tokens_of_the_policy_is_refused(self, kit: Path, run: Run) -> None:
-        self.policy(kit, "[leakage]\nfewest_tokens = 5000\n")
-        ran = run("site", "review", kit, "--accept")
-        assert ran.code == 2
-        assert "site_policy.toml requires 5,000 words ([leakage] fewest_tokens); raise" in ran.err_in_one_line
-
-    def test_the_review_shows_the_audit_and_writes_a_page(self, kit: Path, run: Run, tmp_path: Path) -> None:
-        ran = run("site", "review", kit, "--audit", "--html", tmp_path / "review.html")
-        assert ran.code == 0
-        assert "What updates reveal" in ran.out.splitlines()
-        page = (tmp_path / "review.html").read_text(encoding="utf-8")
-        assert page.index("Who could read what leaves") < page.index("What updates reveal")
-        shown = json.loads(run("site", "review", kit, "--audit", "--json").out)
-        assert {finding["attack"] for finding in shown["leakage"]["findings"]} >= {"changed rows"}

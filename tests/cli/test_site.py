@@ -252,3 +252,60 @@ def test_vectors_are_named_exactly_where_the_study_has_some(
     assert too_much.code == 2
     assert "the study names no word vectors; leave --vectors out" in too_much.err_in_one_line
     assert not started
+
+
+# The site's own policy about what updates reveal.
+
+
+@pytest.fixture(scope="module")
+def made_with_words(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A kit of a study that shares a table in which few words have the same row."""
+    return provisioned(tmp_path_factory.mktemp("words"), text_of(model={"word_buckets": 8192}))
+
+
+@pytest.fixture
+def leaking(made_with_words: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(made_with_words, tmp_path / "leaking" / "harbour")
+
+
+def set_policy(kit: Path, text: str) -> None:
+    (kit / "site").mkdir(exist_ok=True)
+    (kit / "site" / "site_policy.toml").write_text(text, encoding="utf-8")
+
+
+def test_a_study_above_the_recall_of_the_policy_is_refused(leaking: Path, run: Run) -> None:
+    set_policy(leaking, "[leakage]\nhighest_token_recall = 0.5\n")
+    ran = run("site", "review", leaking, "--accept")
+    assert ran.code == 2
+    refused = "the study is refused (site_policy.toml, [leakage] highest_token_recall 0.5): From one site's update"
+    assert ran.err.startswith(f"wardround: {refused}")
+    assert not (leaking / "site" / "accepted.json").exists()
+    assert (leaking / "site" / "leakage.html").is_file()  # where the owner can read why
+
+
+def test_a_policy_that_changed_needs_another_review(leaking: Path, run: Run, started: list[tuple[str, ...]]) -> None:
+    """Whatever was accepted before, the site does not answer under a stricter policy."""
+    assert run("site", "review", leaking, "--accept").code == 0
+    set_policy(leaking, "[leakage]\nhighest_token_recall = 0.5\n")
+    assert NOT_ACCEPTED in run("site", "start", leaking, "--built-in", "harbour-0000").err
+    assert not started
+    set_policy(leaking, "[leakage]\nfewest_tokens = 10\n")
+    assert run("site", "review", leaking, "--accept").out.splitlines()[-1] == "Accepted."
+    assert run("site", "start", leaking, "--built-in", "harbour-0000").code == 0
+
+
+def test_a_study_below_the_tokens_of_the_policy_is_refused(leaking: Path, run: Run) -> None:
+    set_policy(leaking, "[leakage]\nfewest_tokens = 5000\n")
+    ran = run("site", "review", leaking, "--accept")
+    assert ran.code == 2
+    assert "site_policy.toml requires 5,000 words ([leakage] fewest_tokens); raise" in ran.err_in_one_line
+
+
+def test_the_review_shows_the_audit_and_writes_a_page(leaking: Path, run: Run, tmp_path: Path) -> None:
+    ran = run("site", "review", leaking, "--audit", "--html", tmp_path / "review.html")
+    assert ran.code == 0
+    assert "What updates reveal" in ran.out.splitlines()
+    page = (tmp_path / "review.html").read_text(encoding="utf-8")
+    assert page.index("Who could read what leaves") < page.index("What updates reveal")
+    shown = json.loads(run("site", "review", leaking, "--audit", "--json").out)
+    assert {finding["attack"] for finding in shown["leakage"]["findings"]} == {"changed rows", "span test"}

@@ -77,7 +77,9 @@ def leakage(
         rounds: rounds to attack.
 
     >>> import wardround
-    >>> found = wardround.audit.leakage("study.toml", rounds=1)
+    >>> ward = {"built_in": "harbour-0000", "types": ["Drug"]}
+    >>> study = wardround.Study("one ward", sites={"harbour": ward}, model={"shared": ["words"]})
+    >>> found = wardround.audit.leakage(study, rounds=1)
     >>> found.recall > 0.9, found.passes()
     (True, False)
     >>> found.findings[0].reader, found.findings[0].attack

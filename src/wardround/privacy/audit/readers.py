@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from wardround.models.encoders import PieceTokenizer
 from wardround.models.parameter_split import LayeredModel
 from wardround.models.prompts import SelfAttention, self_attentions
+from wardround.models.vocabulary import HashedWords
 from wardround.models.word_tagger import WordTagger
 from wardround.tasks.task import Example, Task
 from wardround.training.randomness import seeded_from
@@ -184,7 +185,10 @@ class PieceReader:
 
 
 class WordReader:
-    """The reader of a word tagger: tokens are the words of a dictionary, in lower case."""
+    """The reader of a word tagger: tokens are the words of a dictionary, in lower case, as far as the model knows them.
+
+    A model with hashed words counts all digits as the same; then the audit does so too.
+    """
 
     unit = "words"
     table, positions, first_position = "words.weight", "", 0
@@ -194,7 +198,7 @@ class WordReader:
         self._model = model
         spelled: dict[str, list[str]] = {}
         for word in sorted(set(dictionary)):
-            spelled.setdefault(word.lower(), []).append(word)
+            spelled.setdefault(self._token(word), []).append(word)
         self._spelled = spelled
         self._numbers = {word: number for number, word in enumerate(spelled)}
         self.candidates = np.arange(len(spelled))
@@ -202,7 +206,7 @@ class WordReader:
 
     def sentences(self, examples: Sequence[Example]) -> list[tuple[int, ...]]:
         """Return the words of each sentence."""
-        return [tuple(self._numbers.get(word.lower(), -1) for word in example.words) for example in examples]
+        return [tuple(self._numbers.get(self._token(word), -1) for word in example.words) for example in examples]
 
     def words(self, sentence: Sequence[int]) -> tuple[int, ...]:
         """Return all words."""
@@ -223,6 +227,12 @@ class WordReader:
             if name.startswith(f"{self._first_layer}.") and name.endswith(_READ_INPUT) and part.any()
         ]
         return np.concatenate(found) if found else None
+
+    def _token(self, word: str) -> str:
+        low = word.lower()
+        if isinstance(self._model.word_index, HashedWords):
+            low = "".join("0" if character.isdigit() else character for character in low)
+        return low
 
     @property
     def _first_layer(self) -> str:
