@@ -26,6 +26,7 @@ from wardround.federation.federation import Quorum, SiteId
 from wardround.federation.message import Array, Message, encode
 from wardround.federation.site_runtime import Site
 from wardround.federation.worker_process import BytesWorker, RequestHandler
+from wardround.privacy.audit.crafted import Trap, trap_of
 from wardround.privacy.audit.gradient_attacks import Attacked, Seen, attack, tokens_in
 from wardround.privacy.audit.readers import TokenReader, reader_of
 from wardround.studies.aggregation_setup import payload_of, server_of
@@ -64,6 +65,7 @@ class _WatchedRound:
     after: dict[str, Array] = field(default_factory=dict)
     mean: dict[str, Array] = field(default_factory=dict)  # as it was opened; empty if nobody opens it
     updates: dict[SiteId, _Update] = field(default_factory=dict)
+    trap: Trap | None = None  # the layer that the coordinator built before the round
 
 
 def audit_leakage(study: Study, notes: Sequence[Document] = (), *, rounds: int = _ROUNDS) -> LeakageFindings:
@@ -84,7 +86,7 @@ def audit_leakage(study: Study, notes: Sequence[Document] = (), *, rounds: int =
         return replace(found, not_attacked=type(task.model).__name__)
     findings = list[Finding]()
     with TemporaryDirectory(prefix="wardround-audit-") as folder:
-        for watched in _watched_rounds(study, task, data, Path(folder), rounds=rounds):
+        for watched in _watched_rounds(study, task, reader, data, Path(folder), rounds=rounds):
             shared = task.model.shared_parameters()
             copy_into(shared, {name: torch.from_numpy(watched.before[name].copy()) for name in shared})
             findings += _attacked(study, reader, watched)
@@ -123,9 +125,12 @@ class _AbsentSite:
 
 
 def _watched_rounds(
-    study: Study, task: Task, data: Mapping[SiteId, Any], folder: Path, *, rounds: int
+    study: Study, task: Task, reader: TokenReader, data: Mapping[SiteId, Any], folder: Path, *, rounds: int
 ) -> Iterator[_WatchedRound]:
-    """Run rounds of the study; yield what was computed and opened in each."""
+    """Run rounds of the study; yield what was computed and opened in each.
+
+    Where the coordinator sends the shared half, there is one more round, with a layer that it built for an attack.
+    """
     study.privacy.protection.check_installed()
     watched = list[_WatchedRound]()
     sites: dict[SiteId, Site] = {}
@@ -154,8 +159,10 @@ def _watched_rounds(
         federation = InProcessFederation(names, open_named, open_at_once=len(names))
         closing.callback(federation.close)
         running = coordinator.rounds(federation, server, Quorum(study.privacy.minimum_sites))
-        for number in range(1, min(rounds, study.algorithm.config.rounds) + 1):
+        for number in range(1, min(rounds + 1, study.algorithm.config.rounds) + 1):
             watched.append(_WatchedRound(number, _shared_half(study, coordinator, sites)))
+            if number > rounds and not _build_trap(study, task, reader, coordinator, watched[-1]):
+                return
             try:
                 next(running)
             except FederationError as error:
@@ -165,6 +172,18 @@ def _watched_rounds(
             for name, update in now.updates.items():
                 update.share = weights[name] / sum(weights.values())
             yield now
+
+
+def _build_trap(
+    study: Study, task: Task, reader: TokenReader, coordinator: Coordinator, watched: _WatchedRound
+) -> bool:
+    """Build a layer in the shared half that the coordinator sends; return whether it can."""
+    trap = trap_of(reader, task.model, watched.before)
+    if trap is None or study.shared_at_sites or not study.privacy.protection.coordinator_reads_sum:
+        return False
+    watched.trap, watched.before = trap, trap.built(reader, watched.before)
+    copy_into(coordinator.shared, {name: torch.from_numpy(array) for name, array in watched.before.items()})
+    return True
 
 
 def _watch(site: Site, rounds: list[_WatchedRound]) -> None:
@@ -246,7 +265,13 @@ def _attacked(study: Study, reader: TokenReader, watched: _WatchedRound) -> Iter
         sentences = reader.sentences(examples)
         if not sentences:
             continue
-        for result in attack(reader, view.seen, sentences):
+        if watched.trap is not None and view.readers == (OTHER_SITE,):
+            continue  # who built the layer reads it
+        if watched.trap is None:
+            results = attack(reader, view.seen, sentences)
+        else:
+            results = [watched.trap.attack(reader, view.seen.arrays, tokens_in(reader, sentences))]
+        for result in results:
             for name in view.readers:
                 yield _finding(name, view, watched.number, result, sentences, reader)
 

@@ -54,6 +54,10 @@ class TokenReader(Protocol):
     def candidates(self) -> Array:
         """Return the tokens that an attacker considers."""
 
+    @property
+    def dropout(self) -> float:
+        """Return the share of what enters the first layer that dropout takes in training."""
+
     def sentences(self, examples: Sequence[Example]) -> list[tuple[int, ...]]:
         """Return the tokens of training examples, one sequence for each sentence."""
 
@@ -113,10 +117,16 @@ class PieceReader:
         owner = model.get_submodule(self.positions.rpartition(".")[0]) if self.positions else None
         skipped = getattr(owner, "padding_idx", None)  # RoBERTa counts positions from the row after this one
         self.first_position = 0 if skipped is None else skipped + 1
+        self.dropout = float(getattr(self._network.config, "hidden_dropout_prob", 0.0))
         self._special = set(self._tokenizer.all_special_ids)
         self.candidates = np.array([number for number in range(len(self._tokenizer)) if number not in self._special])
         self._prefix = f"{path}." if path else ""
         self._attentions = self_attentions(self._network)
+
+    @property
+    def first_layer(self) -> str:
+        """Return the path of the first encoder layer."""
+        return f"{self._prefix}{self._attentions[0].path}".partition(".attention")[0]
 
     @property
     def prefix(self) -> list[int]:
@@ -202,6 +212,7 @@ class WordReader:
         self._spelled = spelled
         self._numbers = {word: number for number, word in enumerate(spelled)}
         self.candidates = np.arange(len(spelled))
+        self.dropout = float(model.input_dropout.p)
         self._rows = np.array([model.word_index(word) for word in spelled])
 
     def sentences(self, examples: Sequence[Example]) -> list[tuple[int, ...]]:
