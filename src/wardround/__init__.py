@@ -97,8 +97,10 @@ if TYPE_CHECKING:
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    home = f"wardround.{_HOME[name]}"
-    value = import_module(f"{home}.{name}") if name in _MODULES["api"] else getattr(import_module(home), name)
+    if name in _MODULES["api"]:
+        value: Any = import_module(f"wardround.api.{name}")
+    else:
+        value = getattr(import_module(f"wardround.{_HOME[name]}"), name)
     globals()[name] = value
     return value
 

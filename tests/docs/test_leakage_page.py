@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import runpy
 from typing import Any
 
 import pytest
-from scripts import measure_leakage
+from tests.docs.pages import ROOT
 
 from wardround.studies.leakage_findings import findings_from
 
-FIGURES: dict[str, Any] = json.loads(measure_leakage.FIGURES.read_text(encoding="utf-8"))
-NAMES = [f"{group} {mechanism}" for group, mechanism, _ in measure_leakage.studies()]
+SCRIPT = runpy.run_path(str(ROOT / "scripts" / "measure_leakage.py"))
+FIGURES: dict[str, Any] = json.loads(SCRIPT["FIGURES"].read_text(encoding="utf-8"))
+NAMES = [f"{group} {mechanism}" for group, mechanism, _ in SCRIPT["studies"]()]
 
 
 def recall(name: str) -> float:
@@ -20,13 +22,13 @@ def recall(name: str) -> float:
 
 
 def test_the_tables_are_those_of_the_figures() -> None:
-    page = measure_leakage.PAGE.read_text(encoding="utf-8")
-    assert page == measure_leakage.with_tables(page, FIGURES)
+    page = SCRIPT["PAGE"].read_text(encoding="utf-8")
+    assert page == SCRIPT["with_tables"](page, FIGURES)
 
 
 def test_every_study_was_measured_as_it_is_now() -> None:
     assert list(FIGURES["studies"]) == NAMES
-    for group, mechanism, each in measure_leakage.studies():
+    for group, mechanism, each in SCRIPT["studies"]():
         findings = FIGURES["studies"][f"{group} {mechanism}"]
         assert findings["algorithm"] == each.algorithm
         assert findings["mechanism"].partition(",")[0] == mechanism
@@ -34,7 +36,7 @@ def test_every_study_was_measured_as_it_is_now() -> None:
 
 
 def test_what_the_threat_model_calls_working_worked() -> None:
-    for mechanism in measure_leakage.MECHANISMS:
+    for mechanism in SCRIPT["MECHANISMS"]:
         assert recall(f"words {mechanism}") >= 0.9
         assert recall(f"encoder {mechanism}") >= 0.9
         assert recall(f"layers-1 {mechanism}") >= 0.9
@@ -44,7 +46,7 @@ def test_what_the_threat_model_calls_working_worked() -> None:
 def test_what_it_says_is_hidden_was_not_found() -> None:
     dp = FIGURES["studies"]["lora-dp masked"]
     assert all(found["recall"] <= found["chance"] + 0.05 for found in dp["findings"])
-    for mechanism in measure_leakage.MECHANISMS:
+    for mechanism in SCRIPT["MECHANISMS"]:
         assert recall(f"word-cnn {mechanism}") <= 0.1
     assert recall("layers-40 masked") <= 0.5
 
@@ -53,16 +55,18 @@ def test_a_cell_says_which_attack_and_how_many_sentences() -> None:
     found = findings_from(
         {key: value for key, value in FIGURES["studies"]["words plain"].items() if key not in ("group", "seconds")}
     ).findings[0]
-    assert measure_leakage.cell(found, unseeing=False).startswith(f"{found.recall:.2f} (changed rows")
-    assert measure_leakage.cell(None, unseeing=True) == "ciphertexts"
-    assert measure_leakage.cell(None, unseeing=False) == "–"
+    assert SCRIPT["cell"](found, unseeing=False).startswith(f"{found.recall:.2f} (changed rows")
+    assert SCRIPT["cell"](None, unseeing=True) == "ciphertexts"
+    assert SCRIPT["cell"](None, unseeing=False) == "–"
 
 
 @pytest.mark.parametrize("marker", ["recall", "f1"])
 def test_a_page_without_a_marker_is_not_lost(marker: str) -> None:
     page = f"before\n<!-- {marker}: scripts/measure_leakage.py -->\nold\n<!-- end of {marker} -->\nafter"
     other = "f1" if marker == "recall" else "recall"
-    tables = measure_leakage.with_tables(f"{page}\n<!-- {other}: scripts/measure_leakage.py -->\n<!-- end of {other} -->", FIGURES)
+    tables = SCRIPT["with_tables"](
+        f"{page}\n<!-- {other}: scripts/measure_leakage.py -->\n<!-- end of {other} -->", FIGURES
+    )
     assert tables.startswith("before\n")
     assert "\nold\n" not in tables
     assert "\nafter" in tables

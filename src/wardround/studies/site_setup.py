@@ -111,10 +111,6 @@ def open_site(
         write_model(task.model, RunFolder(folder).model, notes=notes)
         write_note_counts(RunFolder(folder), score)
 
-    fewest_tokens = 0
-    if site_policy is not None:
-        words = [task.tokens(example) for example in train]
-        fewest_tokens = check_update_size(study, site_policy.leakage, model, words=words)
     state, budget = folder / "state", (site_policy or SitePolicy()).differential_privacy.epsilon
     payload = payload_of(study, task, public)
     return Site(
@@ -127,7 +123,7 @@ def open_site(
         steps=study.algorithm.kind.site_steps,
         folder=state,
         seed=study.study.seed,
-        request_policy=replace(request_policy_of(study), fewest_tokens=fewest_tokens),
+        request_policy=_with_own_policy(study, site_policy, task, train),
         durable=durable,
         keeps_last=study.keeps_last,
         replica=Replica(coordinator_of(study), study.model.start_sha256) if has_replica else None,
@@ -172,6 +168,15 @@ def request_policy_of(study: Study) -> RequestPolicy:
         len(study.sites),
         frozenset(study.sites),
     )
+
+
+def _with_own_policy(study: Study, policy: SitePolicy | None, task: Task, train: Sequence[Example]) -> RequestPolicy:
+    """Return the request policy with the limits of the site's owner; raise a `StudyError` if they cannot be kept."""
+    agreed = request_policy_of(study)
+    if policy is None:
+        return agreed
+    fewest = check_update_size(study, policy.leakage, task.model, words=[task.tokens(example) for example in train])
+    return replace(agreed, fewest_tokens=fewest)
 
 
 def with_ledger(study: Study, site: Site, folder: Path, *, durable: bool) -> RequestHandler:
