@@ -10,7 +10,7 @@ from wardround.errors import UsageError
 
 def test_an_audit_has_findings_tables_and_a_page(here: Path) -> None:
     found = wardround.audit.leakage("study.toml", rounds=1)
-    assert {finding.attack for finding in found.findings} == {"changed rows", "span test"}
+    assert {finding.attack for finding in found.findings} == {"changed rows", "span test", "crafted layer"}
     assert found.recall == max(finding.recall for finding in found.findings)
     assert found.tables[0].columns[0] == "who"
     assert found.sentence in repr(found)

@@ -308,4 +308,4 @@ def test_the_review_shows_the_audit_and_writes_a_page(leaking: Path, run: Run, t
     page = (tmp_path / "review.html").read_text(encoding="utf-8")
     assert page.index("Who could read what leaves") < page.index("What updates reveal")
     shown = json.loads(run("site", "review", leaking, "--audit", "--json").out)
-    assert {finding["attack"] for finding in shown["leakage"]["findings"]} == {"changed rows", "span test"}
+    assert {finding["attack"] for finding in shown["leakage"]["findings"]} == {"changed rows", "span test", "crafted layer"}

@@ -26,7 +26,7 @@ def write_wide_encoder(folder: Path, *, dropout: float = 0.0) -> Path:
     sizes: dict[str, Any] = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
     rates = {"hidden_dropout_prob": dropout, "attention_probs_dropout_prob": dropout}
     configuration = BertConfig(
-        **sizes, **rates, intermediate_size=64, vocab_size=len(tokenizer), max_position_embeddings=64, num_labels=2
+        **sizes, **rates, intermediate_size=512, vocab_size=len(tokenizer), max_position_embeddings=64, num_labels=2
     )
     BertForTokenClassification(configuration).save_pretrained(folder)  # type: ignore[no-untyped-call]
     tokenizer.save_pretrained(folder)

@@ -28,7 +28,7 @@ Array = np.ndarray[Any, Any]
 CRAFTED = "crafted layer"
 _QUANTILES = (0.9, 0.999)  # of the tokens, below which a neuron stays silent
 _STEEP = 10.0  # deviations of a neuron's input: a smooth activation is then as good as off below its threshold
-_PLACES = (1, 6, 12, 20)  # positions for which states are compared; the others are similar
+_PLACES = (1, 4, 8, 12)  # positions for which states are compared; the others are similar
 _SAMPLE = 2_000  # tokens from which thresholds are taken
 
 

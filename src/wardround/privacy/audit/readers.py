@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import accumulate
 from typing import Any, Protocol
 
 import numpy as np
@@ -27,6 +28,7 @@ __all__ = ["PieceReader", "TokenReader", "WordReader", "reader_of"]
 Array = np.ndarray[Any, Any]
 
 _AT_ONCE = 256  # tokens, whose inputs are computed together
+_SPELLINGS = 100  # of a word, that are tried
 # Parameters of a word tagger that multiply the representation of words, if their layer is the first above it.
 _READ_INPUT = ("word_cnn.convolution.weight", ".0.weight_ih_l0", "dense.0.weight", "output.weight")
 
@@ -209,7 +211,9 @@ class WordReader:
         spelled: dict[str, list[str]] = {}
         for word in sorted(set(dictionary)):
             spelled.setdefault(self._token(word), []).append(word)
-        self._spelled = spelled
+        # All numbers of so many digits are one token; some of them stand for all.
+        self._spelled = {token: words[:_SPELLINGS] for token, words in spelled.items()}
+        self._most = max(map(len, self._spelled.values()))
         self._numbers = {word: number for number, word in enumerate(spelled)}
         self.candidates = np.arange(len(spelled))
         self.dropout = float(model.input_dropout.p)
@@ -253,15 +257,16 @@ class WordReader:
     def inputs(self, candidates: Array, positions: int) -> Iterator[tuple[Array, Tensor]]:
         """Yield the representation of each spelling of a word, in place of positions, which it does not depend on."""
         self._model.eval()
-        words, most = list(self._spelled), max(map(len, self._spelled.values()))
+        words = list(self._spelled)
         for start in range(0, len(candidates), _AT_ONCE):
             chunk = candidates[start : start + _AT_ONCE]
             spellings = [self._spelled[words[number]] for number in chunk]
-            found = list[Tensor]()
-            flat = [spelling for each in spellings for spelling in (each * most)[:most]]
+            rows, found = list[list[int]](), list[Tensor]()
+            for first, each in zip(accumulate(map(len, spellings), initial=0), spellings, strict=False):
+                rows.append([first + number % len(each) for number in range(self._most)])
             with _stopped_at(self._model.input_dropout, found):
-                self._model.emissions(self._model.prepare([[spelling] for spelling in flat]))
-            yield chunk, found[0].reshape(len(chunk), most, -1).float()
+                self._model.emissions(self._model.prepare([[spelling] for each in spellings for spelling in each]))
+            yield chunk, found[0][:, 0].float()[torch.tensor(rows)]
 
 
 def reader_of(model: LayeredModel, task: Task, dictionary: Sequence[str]) -> TokenReader | None:
