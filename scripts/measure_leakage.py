@@ -21,6 +21,7 @@ from typing import Any
 import torch
 
 import wardround
+from wardround.privacy.audit.crafted import CRAFTED
 from wardround.studies.leakage_audit import audit_leakage
 from wardround.studies.leakage_findings import BOTH, COORDINATOR, OTHER_SITE, Finding
 from wardround.studies.run_folder import versions
@@ -165,10 +166,12 @@ def costs() -> dict[str, Any]:
 # The page.
 
 
-def best_by_reader(values: Mapping[str, Any]) -> dict[str, Finding]:
-    """Return the finding with the highest recall of each reader."""
+def best_by_reader(values: Mapping[str, Any], *, crafted: bool = False) -> dict[str, Finding]:
+    """Return the finding with the highest recall of each reader, who only reads, or `crafted`, of one who built a layer."""
     best: dict[str, Finding] = {}
     for found in (Finding(**each) for each in values["findings"]):
+        if (found.attack == CRAFTED) != crafted:
+            continue
         if found.reader not in best or found.recall > best[found.reader].recall:
             best[found.reader] = found
     return best
@@ -184,10 +187,14 @@ def cell(found: Finding | None, *, unseeing: bool) -> str:
 
 def tables(figures: Mapping[str, Any]) -> dict[str, str]:
     """Return the tables of the page by the name of their marker."""
-    lines = ["| study | mechanism | coordinator | another site | both together | chance |", "| --- " * 6 + "|"]
+    columns = ("study", "mechanism", *READERS.values(), "coordinator that builds a layer", "chance")
+    lines = [f"| {' | '.join(columns)} |", "| --- " * len(columns) + "|"]
     for values in figures["studies"].values():
         best = best_by_reader(values)
         cells = [cell(best.get(reader), unseeing=reader in values["unseeing"]) for reader in READERS]
+        sealed = COORDINATOR in values["unseeing"]
+        built = best_by_reader(values, crafted=True).get(COORDINATOR)
+        cells.append("nobody sends it" if sealed else "–" if built is None else f"{built.recall:.2f}")
         chance = max((found.chance for found in best.values()), default=0.0)
         mechanism = values["mechanism"].partition(",")[0]
         lines.append(f"| {GROUPS[values['group']]} | `{mechanism}` | {' | '.join(cells)} | {chance:.2f} |")

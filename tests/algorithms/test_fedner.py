@@ -458,7 +458,7 @@ def test_a_share_below_the_smallest_batch_is_raised_to_it(
     hospital = site(tmp_path, request_policy=RequestPolicy(6, {"batch_size": 8}, smallest_batch=2))
     drawn: list[int] = []
     whole = hospital.next_rows
-    monkeypatch.setattr(hospital, "next_rows", lambda size, fewest: drawn.append(size) or whole(size, fewest=fewest))
+    monkeypatch.setattr(hospital, "next_rows", lambda size, **more: drawn.append(size) or whole(size, **more))
     sizes = {"harbour": 18, "hill": 126}
     hospital.answer(step, question(hospital, batch_size=8, sizes=sizes, steps=1))
     assert (hospital.round, hospital.batches_drawn, drawn) == (1, 1, [2])

@@ -17,8 +17,9 @@ NAMES = [f"{group} {mechanism}" for group, mechanism, _ in SCRIPT["studies"]()]
 
 
 def recall(name: str) -> float:
-    values = {key: value for key, value in FIGURES["studies"][name].items() if key not in ("group", "seconds")}
-    return findings_from(values).recall
+    """The highest recall of a reader that only reads."""
+    best = SCRIPT["best_by_reader"](FIGURES["studies"][name])
+    return max(found.recall for found in best.values())
 
 
 def test_the_tables_are_those_of_the_figures() -> None:
@@ -43,12 +44,20 @@ def test_what_the_threat_model_calls_working_worked() -> None:
     assert recall("epoch masked") >= 0.9
 
 
+def test_a_built_layer_worked_where_the_coordinator_sends_the_shared_half() -> None:
+    for name in ("word-cnn plain", "layers-16 masked", "layers-40 masked"):
+        built = SCRIPT["best_by_reader"](FIGURES["studies"][name], crafted=True)
+        assert max(found.recall for found in built.values()) > recall(name)
+    for name in ("word-cnn sealed", "word-cnn sealed+masked"):
+        assert not SCRIPT["best_by_reader"](FIGURES["studies"][name], crafted=True)
+
+
 def test_what_it_says_is_hidden_was_not_found() -> None:
     dp = FIGURES["studies"]["lora-dp masked"]
     assert all(found["recall"] <= found["chance"] + 0.05 for found in dp["findings"])
     for mechanism in SCRIPT["MECHANISMS"]:
         assert recall(f"word-cnn {mechanism}") <= 0.1
-    assert recall("layers-40 masked") <= 0.5
+    assert recall("layers-40 masked") <= 0.25
 
 
 def test_a_cell_says_which_attack_and_how_many_sentences() -> None:
