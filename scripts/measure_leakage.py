@@ -167,7 +167,7 @@ def costs() -> dict[str, Any]:
 
 
 def best_by_reader(values: Mapping[str, Any], *, crafted: bool = False) -> dict[str, Finding]:
-    """Return the finding with the highest recall of each reader, who only reads, or `crafted`, of one who built a layer."""
+    """Return the best finding of each reader who only reads or, `crafted`, who built a layer."""
     best: dict[str, Finding] = {}
     for found in (Finding(**each) for each in values["findings"]):
         if (found.attack == CRAFTED) != crafted:

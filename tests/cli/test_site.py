@@ -308,4 +308,18 @@ def test_the_review_shows_the_audit_and_writes_a_page(leaking: Path, run: Run, t
     page = (tmp_path / "review.html").read_text(encoding="utf-8")
     assert page.index("Who could read what leaves") < page.index("What updates reveal")
     shown = json.loads(run("site", "review", leaking, "--audit", "--json").out)
-    assert {finding["attack"] for finding in shown["leakage"]["findings"]} == {"changed rows", "span test", "crafted layer"}
+    assert {finding["attack"] for finding in shown["leakage"]["findings"]} == {
+        "changed rows",
+        "span test",
+        "crafted layer",
+    }
+
+
+def test_the_audit_of_a_review_can_use_the_sites_own_notes(leaking: Path, run: Run, tmp_path: Path) -> None:
+    Jsonl().write(notes(12), tmp_path / "ward" / "train.jsonl")
+    ran = run("site", "review", leaking, "--data", tmp_path / "ward", "--format", "jsonl", "--json")
+    assert json.loads(ran.out)["leakage"]["own_notes"] is True
+    assert not any(word in ran.said for word in ("aspirin", "penicillin", "metformin", str(tmp_path)))
+    assert (
+        "name the notes of the audit by --data and --format" in run("site", "review", leaking, "--format", "jsonl").err
+    )

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 from tests.privacy.audit.attacked import LAYERS, NOTES, of_encoder, study_of, write_wide_encoder
+from tests.studies.tiny_studies import of_algorithm
 
 from wardround.errors import UsageError
+from wardround.studies.catalogue import ALGORITHMS
 from wardround.studies.leakage_audit import audit_leakage
 from wardround.studies.leakage_findings import BOTH, COORDINATOR, OTHER_SITE, Finding, LeakageFindings
 from wardround.studies.study_file import Study
@@ -189,6 +191,15 @@ def test_an_audit_changes_nothing_about_the_study(tmp_path: Path) -> None:
     found = by_reader(study)
     assert found[COORDINATOR, "changed rows"].sites == 3
     assert found[COORDINATOR, "changed rows"].sentences == 6
+
+
+@pytest.mark.parametrize("name", [name for name, kind in ALGORITHMS.items() if kind.sends == "updates"])
+def test_updates_of_every_algorithm_are_attacked(name: str) -> None:
+    study = of_algorithm(name, model={"word_buckets": 8192}, privacy={"minimum_sites": 2})
+    found = {f.reader: f for f in audit_leakage(study, NOTES, rounds=1).findings if f.attack == "changed rows"}
+    assert found.keys() == {COORDINATOR, OTHER_SITE, BOTH}
+    assert found[COORDINATOR].recall >= 0.9
+    assert found[OTHER_SITE].sites == 2
 
 
 def test_predictions_are_not_attacked_as_updates() -> None:

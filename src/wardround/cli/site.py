@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wardround.cli.options import Device, FormatOptions
+from wardround.cli.options import Device, FormatOptions, chosen_format
 from wardround.cli.printing import Json, printed
 from wardround.cli.provision import (
     Approval,
@@ -59,6 +59,12 @@ def review(
     audit: Annotated[
         bool, typer.Option("--audit", help="Also attack updates of this study, and show what they reveal.")
     ] = False,
+    data: Annotated[
+        Path | None,
+        typer.Option(help="Notes for the audit, instead of built-in ones; only figures are shown.", exists=True),
+    ] = None,
+    format: Annotated[str, typer.Option("--format", help="The format of these notes.")] = "",
+    option: FormatOptions = None,
     html: Annotated[
         Path | None, typer.Option("--html", help="Also write the review as a page to this file.", dir_okay=False)
     ] = None,
@@ -71,6 +77,7 @@ def review(
     with require_flare():
         from wardround.provisioning.kits import read_kit
         from wardround.studies import networked, site_agent
+    from wardround.studies.audit_notes import training_notes
     from wardround.studies.leakage_audit import audit_leakage
     from wardround.studies.leakage_page import write_findings
     from wardround.studies.leakage_policy import check_findings
@@ -78,14 +85,17 @@ def review(
     from wardround.studies.site_review import review as review_study
     from wardround.studies.site_review import write_review
 
+    if bool(data) != bool(format):
+        raise UsageError("name the notes of the audit by --data and --format, or leave both out for built-in notes")
     opened = _site_kit(read_kit(kit))
     address = f"{opened.plan.host}:{opened.plan.port}"
     study = networked.study_of(opened, site_agent.LocalPaths(vectors, public))
     folder = site_agent.site_folder(opened)
     policy = read_site_policy(folder.path).leakage
     sections = review_study(study, opened.name, coordinator=address, policy=policy)
-    findings = audit_leakage(study) if audit or policy.highest_token_recall < 1 else None
-    if findings is not None:
+    findings = None
+    if audit or data or policy.highest_token_recall < 1:
+        findings = audit_leakage(study, training_notes(data, chosen_format(format, option)) if data else ())
         write_findings(findings, folder)
         check_findings(findings, policy)
     if html is not None:

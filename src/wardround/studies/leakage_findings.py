@@ -106,10 +106,11 @@ class LeakageFindings:
         if worst is None:
             return "Nothing that leaves a site can be read by the attacks of this audit."
         sum_of = "one site's update" if worst.sites == 1 else f"the sum of {worst.sites} sites' updates"
+        behind = "1 sentence" if worst.sentences == 1 else f"{worst.sentences:,} sentences"
         count = "1 sentence" if self.whole == 1 else f"{self.whole:,} sentences"
         wholly = f", and an attack recovered {count} word for word" if self.whole else ""
         found = (
-            f"From {sum_of}, made of {worst.sentences:,} sentences, {worst.reader} could name {worst.recall:.0%} of "
+            f"From {sum_of}, made of {behind}, {worst.reader} could name {worst.recall:.0%} of "
             f"the {worst.different:,} different {self.unit} ({worst.precision:.0%} of its names were right){wholly}; "
             f"a random guess names {worst.chance:.0%}."
         )
