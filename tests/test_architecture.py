@@ -52,6 +52,7 @@ SEAMS = (
     "wardround.federation.federation",
     "wardround.federation.message",
     "wardround.federation.site_runtime",
+    "wardround.federation.unit_privacy",
     "wardround.secure_aggregation.plain",
     "wardround.secure_aggregation.predictions",
 )

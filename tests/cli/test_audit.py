@@ -9,7 +9,7 @@ import pytest
 
 from tests.cli.running import Run, write_site
 from tests.models.tiny import notes
-from tests.studies.tiny_studies import text_of
+from tests.studies.tiny_studies import ONE_TOP, text_of
 
 WORDS = {"word_buckets": 8192}  # so many that few words share a row
 
@@ -68,3 +68,27 @@ def test_the_report_of_a_run_shows_the_audit_of_its_study(study: Path, run: Run,
     page = (out / "report" / "report.html").read_text(encoding="utf-8")
     assert "What updates reveal" in page
     assert "changed rows" in page
+
+
+def private(folder: Path, **changes: object) -> Path:
+    noise = {"epsilon": 2.0, "delta": 0.005, "sampling_rate": 0.5}
+    privacy = {"mechanism": "plain", "minimum_sites": 2, "differential_privacy": noise, **changes}
+    path = folder / "private.toml"
+    path.write_text(
+        text_of(model={**WORDS, "shared": ["all"]}, privacy=privacy, sites=ONE_TOP, training={"batch_size": None})
+    )
+    return path
+
+
+def test_the_noise_of_a_study_is_audited(run: Run, tmp_path: Path) -> None:
+    ran = run("audit", "noise", private(tmp_path), "--json")
+    found = json.loads(ran.out)
+    assert ran.code == 0 and found["claimed"] == 2.0
+    assert found["guesses"] == 200 and found["right"] > 100
+    assert found["measured"] < 2.0 and not found["refuted"]
+    assert "The claim is not refuted." in run("audit", "noise", private(tmp_path)).out
+
+
+def test_a_study_without_noise_has_none_to_audit(study: Path, run: Run) -> None:
+    ran = run("audit", "noise", study)
+    assert ran.code == 2 and "no section [privacy.differential_privacy]" in ran.err

@@ -337,6 +337,7 @@ def test_a_study_with_either_unit_announces_units(unit: str, tmp_path: Path) -> 
         ({"algorithm": {"name": "fedprox"}}, "fedprox with these settings does not clip the gradient of each sentence"),
         ({"algorithm": {"local_steps": 2}}, "fedner with these settings does not clip"),
         ({"algorithm": {"name": "fedavg"}}, "fedavg with these settings does not clip"),
+        ({"algorithm": {"name": "pooled"}, "model": {"shared": None}}, "pooled with these settings"),
         (
             {
                 **TEACHERS,

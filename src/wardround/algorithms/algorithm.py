@@ -57,7 +57,7 @@ class Payload:
     shapes: Mapping[str, tuple[int, ...]]
     groups: Mapping[str, str]
     bounds: Mapping[str, float]  # largest absolute value; a missing one is configured, or learned in round 1
-    gradient_size: int = 0  # numbers of the gradient from which it follows, under differential privacy
+    gradient_size: int = 0  # numbers of the gradient that it is computed from
 
 
 @dataclass(frozen=True)

@@ -46,4 +46,5 @@ ALGORITHM = replace(
     sends="nothing",
     sent_to_sites="Other sites receive nothing.",
     comparable_updates=False,
+    noisy_steps=lambda config: None,
 )

@@ -1,4 +1,4 @@
-"""Audits: what the updates of a study reveal about the notes that they are made from."""
+"""Audits: what the updates of a study reveal about notes, and whether its noise keeps its promise."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from typing import Any
 from wardround.api.corpus import existing_path, format_of
 from wardround.api.local_study import Study
 from wardround.api.results import Result
+from wardround.privacy.audit.noise import NoiseAudit, audit_noise
 from wardround.reports.tables import Table
+from wardround.studies.aggregation_setup import planned_noise
 from wardround.studies.audit_notes import training_notes
 from wardround.studies.leakage_audit import audit_leakage
 from wardround.studies.leakage_findings import HIGHEST_RECALL, Finding, LeakageFindings
@@ -17,7 +19,7 @@ from wardround.studies.leakage_page import write_findings
 from wardround.studies.run_folder import RunFolder
 from wardround.text.document import Document
 
-__all__ = ["LeakageResult", "leakage"]
+__all__ = ["LeakageResult", "NoiseAudit", "leakage", "noise"]
 
 
 class LeakageResult(Result):
@@ -91,3 +93,29 @@ def leakage(
     else:
         notes = tuple(data)
     return LeakageResult(audit_leakage(settings, notes, rounds=rounds))
+
+
+def noise(study: Study | str | Path, *, canaries: int = 1000, seed: int = 0) -> NoiseAudit:
+    """Try to refute the differential privacy of a study in one run, with units that are as easy to guess as possible.
+
+    The result has the ε that the study claims, and a lower bound on the ε that its noise really has (95% confidence).
+
+    Args:
+        study: a study with [privacy.differential_privacy], or the path of a study file.
+        canaries: units that are guessed; more of them give a higher bound.
+        seed: of the units and of the noise of the audit.
+
+    >>> import wardround
+    >>> wards = {name: {"built_in": f"{name}-0000", "types": ["Drug"]} for name in ("harbour", "hillside", "riverside")}
+    >>> privacy = {"mechanism": "masked", "minimum_sites": 3, "differential_privacy": {"epsilon": 2.0, "delta": 1e-3}}
+    >>> study = wardround.Study(
+    ...     "wards", sites=wards, algorithm={"name": "fedner", "rounds": 5}, model={"shared": ["all"]}, privacy=privacy
+    ... )
+    >>> found = wardround.audit.noise(study)
+    >>> found.claimed, found.measured < found.claimed, found.refuted
+    (2.0, True, False)
+    """
+    settings = study.settings if isinstance(study, Study) else Study.from_file(study).settings
+    return audit_noise(
+        planned_noise(settings), honest_sites=settings.privacy.honest_sites, canaries=canaries, seed=seed
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -67,4 +68,34 @@ def leakage(
         limit = f"the limit is a recall of {highest_recall:g} and no whole sentence"
         result.line("Passed." if passes else f"Not passed: {limit}.")
         if not passes:
+            raise typer.Exit(ExitCode.FINDINGS)
+
+
+@app.command()
+def noise(
+    study: StudyFile,
+    canaries: Annotated[int, typer.Option(min=10, help="Units that are guessed.")] = 1000,
+    seed: Annotated[int, typer.Option(help="Of the units and of the noise of the audit.")] = 0,
+    json: Json = False,
+) -> None:
+    """Try to refute the differential privacy of a study with units that are easy to guess.
+
+    Exit with 1 if the ε that is measured is above the one that the study claims.
+    """
+    from wardround.privacy.audit.noise import audit_noise
+    from wardround.studies.aggregation_setup import planned_noise
+    from wardround.studies.study_file import read_study
+
+    settings = read_study(study)
+    found = audit_noise(
+        planned_noise(settings), honest_sites=settings.privacy.honest_sites, canaries=canaries, seed=seed
+    )
+    with printed(json) as result:
+        result.values(**asdict(found), refuted=found.refuted)
+        result.line(f"claimed  ε = {found.claimed:g}")
+        result.line(
+            f"measured ε ≥ {found.measured:.2f}, with 95% confidence: {found.right} of {found.guesses} guesses right"
+        )
+        result.line("The claim is refuted." if found.refuted else "The claim is not refuted.")
+        if found.refuted:
             raise typer.Exit(ExitCode.FINDINGS)

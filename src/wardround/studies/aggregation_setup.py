@@ -17,14 +17,16 @@ from wardround.privacy.differential_privacy import noise_plan
 from wardround.privacy.robust import check_memory
 from wardround.secure_aggregation.mechanisms import ClientSetup, ServerSetup
 from wardround.settings import did_you_mean
+from wardround.studies.assemble import common_task
 from wardround.studies.party_keys import PartyKeys
 from wardround.studies.study_file import Study, digest_of
+from wardround.studies.study_notes import public_set
 from wardround.tasks.task import Task
 
 if TYPE_CHECKING:
     from wardround.secure_aggregation.mechanisms import AgreedMechanism
 
-__all__ = ["check_robust", "client_of", "mechanism_of", "noise_of", "payload_of", "server_of"]
+__all__ = ["check_robust", "client_of", "mechanism_of", "noise_of", "payload_of", "planned_noise", "server_of"]
 
 
 def payload_of(study: Study, task: Task, public: PublicSet) -> Payload:
@@ -50,6 +52,15 @@ def noise_of(study: Study, payload: Payload) -> NoisePlan | None:
         numbers=payload.gradient_size,
         largest_sum=_agreed(study, payload).codec.largest_integer,
     )
+
+
+def planned_noise(study: Study) -> NoisePlan:
+    """Return the plan of the study's noise; raise a StudyError if it has none."""
+    task = common_task(study)
+    found = noise_of(study, payload_of(study, task, public_set(study, task)))
+    if found is None:
+        raise StudyError("the study has no section [privacy.differential_privacy], so there is no noise to audit")
+    return found
 
 
 def mechanism_of(study: Study, payload: Payload) -> AgreedMechanism:
@@ -102,7 +113,7 @@ def check_robust(study: Study, payload: Payload) -> None:
     if study.privacy.robust is None:
         return
     asked = max(1, round(study.algorithm.config.participation * len(study.sites)))
-    check_memory(study.privacy.robust, sites=asked, numbers=sum(prod(shape) for shape in payload.shapes.values()))
+    check_memory(study.privacy.robust, sites=asked, numbers=payload.gradient_size)
 
 
 def client_of(
