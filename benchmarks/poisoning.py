@@ -104,9 +104,11 @@ def main() -> int:
     """Measure and report."""
     options = arguments(__doc__, default="quick")
     torch.set_num_threads(1)
+    command = ("git", "rev-parse", "HEAD")  # before the measurement, during which the checkout may change
+    commit = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip()
     figures = [measure(corpus, *cell) for corpus in corpora(options) for cell in cells(options)]
     if options.size == "full":
-        write(figures)
+        write(figures, commit=commit)
     rows = [row for name in dict.fromkeys(figure["corpus"] for figure in figures) for row in rows_of(figures, name)]
     table = Table("One malicious site of five", ("attack", *DEFENCES), tuple(rows), note="F1 of the honest sites")
     return finish("poisoning", table, figures, [] if options.size == "smallest" else bars(figures), check=options.check)
@@ -365,13 +367,11 @@ def tables(figures: Sequence[Mapping[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def write(figures: Sequence[Mapping[str, Any]]) -> None:
+def write(figures: Sequence[Mapping[str, Any]], *, commit: str) -> None:
     """Write the results with their provenance, and the tables of the page."""
-    command = ("git", "rev-parse", "HEAD")
-    commit = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     provenance = {
         "command": "python benchmarks/poisoning.py --full",
-        "commit": commit.strip(),
+        "commit": commit,
         "date": f"{datetime.now(UTC):%Y-%m-%d}",
         "device": f"cpu, {platform.machine()}, one thread",
         "seed": 0,
