@@ -50,8 +50,11 @@ def audit_notes(study: Study, sites: Sequence[SiteId], notes: Sequence[Document]
 
 
 def training_notes(path: Path, form: CorpusFormat) -> tuple[Document, ...]:
-    """Read the training notes of a corpus, split or not."""
-    return load_site(path, form).data.train
+    """Read the training notes of a corpus, split or not; raise a `UsageError` if there are none."""
+    notes = load_site(path, form).data.train
+    if not notes:
+        raise UsageError(f"{path.name} has no training notes to audit with")
+    return notes
 
 
 def built_in_notes(study: Study, number: int, site: SiteId) -> Sequence[Document]:
