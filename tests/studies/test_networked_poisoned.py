@@ -22,10 +22,10 @@ HOSPITALS = {"harbour": "harbour-0000", "hillside": "hillside-0001", "riverside"
 def test_among_hospitals_and_on_one_machine_votes_are_the_same(tmp_path: Path) -> None:
     text = text_of(
         model={"lstm": 0, "word_cnn": 16, "word_buckets": 512},
-        algorithm={"rounds": 12},
+        algorithm={"rounds": 5},
         training={"batch_size": 64, "learning_rate": 0.05, "schedule": "constant"},
         sites={"riverside": RIVERSIDE},
-        evaluation={"every": 12},
+        evaluation={"every": 5},
         privacy={"mechanism": "sealed+masked", "minimum_sites": 3, "acceptance": {}},
         federation={"wait": 90.0, "deadline": 40.0},
     )
@@ -47,4 +47,4 @@ def test_among_hospitals_and_on_one_machine_votes_are_the_same(tmp_path: Path) -
     assert scores_of(out) == scores_of(consortium.run)
     votes = [event["votes"] for event in consortium.events("round")]
     assert votes == [event["votes"] for event in events_of(out, "round")]
-    assert [found["cast"] for found in votes] == [3] * 12
+    assert [found["cast"] for found in votes] == [3] * 5

@@ -75,9 +75,9 @@ def test_a_flipped_update_ruins_a_mean_and_not_what_a_rule_makes_of_it(
 ) -> None:
     # Each site takes its own steps and the changes are added, so that no optimizer hides how large an update is.
     local = {
-        "algorithm": {"name": "fedavg", "rounds": 6, "local_steps": 10},
+        "algorithm": {"name": "fedavg", "rounds": 4, "local_steps": 6},
         "training": {"batch_size": 8},
-        "evaluation": {"every": 6},
+        "evaluation": {"every": 4},
     }
     run(five_sites(tmp_path / "notes", **local), tmp_path / "clean")
     poison(monkeypatch, "centre", lambda array: -10 * array)
@@ -89,7 +89,7 @@ def test_a_flipped_update_ruins_a_mean_and_not_what_a_rule_makes_of_it(
         run(five_sites(tmp_path / "notes", rule, **local), tmp_path / rule)
         assert honest_f1(tmp_path / rule) > clean - 0.02, rule
         used = [event["used"] for event in events_of(tmp_path / rule, "round")]
-        assert len(used) == 6
+        assert len(used) == 4
         assert {min(shares, key=shares.get) for shares in used} == {"centre"}
     tables = [table for section in run_sections(read_run(tmp_path / "median")) for table in section.tables]
     (table,) = [table for table in tables if table.title == "Share of each site's updates that was used"]
@@ -188,7 +188,7 @@ def test_site_review_and_report_print_the_declaration(tmp_path: Path) -> None:
 # Acceptance by the sites.
 
 LOCAL: dict[str, Any] = {
-    "algorithm": {"name": "fedavg", "rounds": 7, "local_steps": 10},
+    "algorithm": {"name": "fedavg", "rounds": 7, "local_steps": 6},
     "training": {"batch_size": 8},
     "evaluation": {"every": 7},
 }
