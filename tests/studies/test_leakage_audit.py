@@ -28,6 +28,8 @@ NETWORK = {
     "dropout": 0.0,
 }
 
+ONE_MORE = {"rounds": 2}  # a round for the built layer
+
 
 @pytest.fixture(scope="module")
 def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -104,7 +106,12 @@ def test_masks_inside_ciphertexts_leave_two_readers_the_same_sum(encoder: Path) 
 
 def test_lora_reveals_a_short_sentence_once_its_layers_have_left_zero(encoder: Path) -> None:
     study = of_encoder(
-        encoder, "plain", shared=["lora"], sentences=1, model={"adapter": "lora", "lora_rank": 32, "shared": ["lora"]}
+        encoder,
+        "plain",
+        shared=["lora"],
+        sentences=1,
+        model={"adapter": "lora", "lora_rank": 32},
+        algorithm={"rounds": 2},
     )
     found = [f for f in audit_leakage(study, NOTES, rounds=2).findings if f.reader == COORDINATOR]
     assert [f.round for f in found] == [2]  # in round 1 the gradient of the inner layer is zero
@@ -113,7 +120,7 @@ def test_lora_reveals_a_short_sentence_once_its_layers_have_left_zero(encoder: P
 
 def test_a_built_layer_shows_word_pieces_to_the_coordinator_that_built_it(encoder: Path) -> None:
     """Under plain and masked the coordinator chooses the shared half."""
-    found = by_reader(of_encoder(encoder, "plain", shared=LAYERS, sentences=4))
+    found = by_reader(of_encoder(encoder, "plain", shared=LAYERS, sentences=4, algorithm=ONE_MORE))
     for reader in (COORDINATOR, BOTH):
         assert found[reader, "crafted layer"].recall >= 0.3
         assert found[reader, "crafted layer"].precision >= 0.9
@@ -123,14 +130,14 @@ def test_a_built_layer_shows_word_pieces_to_the_coordinator_that_built_it(encode
 
 def test_dropout_does_not_hide_words_from_a_built_layer() -> None:
     model = {**NETWORK, "shared": ["characters", "word_cnn"], "input_dropout": 0.5, "dropout": 0.5}
-    found = by_reader(study_of("plain", sentences=4, model=model))
+    found = by_reader(study_of("plain", sentences=4, model=model, algorithm=ONE_MORE))
     assert found[COORDINATOR, "crafted layer"].recall >= 0.3
     assert found[COORDINATOR, "span test"].recall < 0.3
 
 
 def test_nobody_sends_a_shared_half_under_sealed_mechanisms() -> None:
     model = {**NETWORK, "shared": ["characters", "word_cnn"]}
-    findings = audit_leakage(study_of("sealed+masked", sentences=4, model=model), NOTES, rounds=1)
+    findings = audit_leakage(study_of("sealed+masked", sentences=4, model=model, algorithm=ONE_MORE), NOTES, rounds=1)
     assert {f.attack for f in findings.findings} == {"span test"}
 
 
@@ -138,7 +145,7 @@ def test_whole_epochs_still_name_the_words() -> None:
     study = study_of(
         "masked",
         model={**NETWORK, "shared": ["words", "word_cnn"]},
-        algorithm={"name": "fedavg", "rounds": 4},
+        algorithm={"name": "fedavg", "rounds": 1},
         training={"batch_size": 8, "learning_rate": 0.01},
         privacy={"smallest_batch": 0},
     )
@@ -161,7 +168,7 @@ def test_under_differential_privacy_every_attack_is_at_chance(encoder: Path) -> 
         encoder,
         "masked",
         shared=["all"],
-        model={"shared": ["all"]},
+        algorithm={"rounds": 4},
         training={"batch_size": 64, "clip": 0.0},
         privacy={
             "smallest_batch": 0,

@@ -38,7 +38,7 @@ def study_of(mechanism: str, *, sentences: int = 2, sites: int = 3, **sections: 
     table: dict[str, Any] = {
         "study": {"name": "attacked", "seed": 3},
         "model": {},
-        "algorithm": {"name": "fedner", "rounds": 4},
+        "algorithm": {"name": "fedner", "rounds": 1},  # without a further round there is no built layer
         "training": {"batch_size": sentences * sites, "learning_rate": 0.001},
         "privacy": {"mechanism": mechanism, "minimum_sites": sites, "smallest_batch": sentences},
         "sites": {name: {"types": ["Drug", "ADE"]} for name in NAMES[:sites]},
