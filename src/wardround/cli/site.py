@@ -78,12 +78,9 @@ def review(
         from wardround.provisioning.kits import read_kit
         from wardround.studies import networked, site_agent
     from wardround.studies.audit_notes import training_notes
-    from wardround.studies.leakage_audit import audit_leakage
-    from wardround.studies.leakage_page import write_findings
-    from wardround.studies.leakage_policy import check_findings
     from wardround.studies.site_policy import read_site_policy
+    from wardround.studies.site_review import audit_for_review, write_review
     from wardround.studies.site_review import review as review_study
-    from wardround.studies.site_review import write_review
 
     if bool(data) != bool(format):
         raise UsageError("name the notes of the audit by --data and --format, or leave both out for built-in notes")
@@ -93,11 +90,8 @@ def review(
     folder = site_agent.site_folder(opened)
     policy = read_site_policy(folder.path).leakage
     sections = review_study(study, opened.name, coordinator=address, policy=policy)
-    findings = None
-    if audit or data or policy.highest_token_recall < 1:
-        findings = audit_leakage(study, training_notes(data, chosen_format(format, option)) if data else ())
-        write_findings(findings, folder)
-        check_findings(findings, policy)
+    notes = training_notes(data, chosen_format(format, option)) if data else ()
+    findings = audit_for_review(study, folder, policy, notes, always=audit)
     if html is not None:
         write_review(html, study, sections, findings)
     with printed(json) as result:

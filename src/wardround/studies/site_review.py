@@ -12,16 +12,19 @@ from wardround.models.parameter_split import LayeredModel
 from wardround.reports.page import Section, write_page
 from wardround.studies.aggregation_setup import payload_of
 from wardround.studies.assemble import model_of, task_on
+from wardround.studies.leakage_audit import audit_leakage
 from wardround.studies.leakage_findings import LeakageFindings
-from wardround.studies.leakage_page import section_of
-from wardround.studies.leakage_policy import check_update_size
+from wardround.studies.leakage_page import section_of, write_findings
+from wardround.studies.leakage_policy import check_findings, check_update_size
+from wardround.studies.run_folder import RunFolder
 from wardround.studies.site_policy import LeakagePolicy
 from wardround.studies.study_file import Study
 from wardround.studies.study_notes import public_set
+from wardround.text.document import Document
 from wardround.text.plain_text import size_text
 from wardround.text.tag_sets import TagSet
 
-__all__ = ["STEPS_IN_WORDS", "ReviewSection", "review", "write_review"]
+__all__ = ["STEPS_IN_WORDS", "ReviewSection", "audit_for_review", "review", "write_review"]
 
 # Steps of every study and of the mechanisms; an algorithm declares the sentences of its own steps.
 STEPS_IN_WORDS: Mapping[str, str] = {
@@ -78,6 +81,21 @@ def review(study: Study, site: str, *, coordinator: str, policy: LeakagePolicy |
         ReviewSection("What would stay", tuple(_staying(study, model))),
         ReviewSection("Who could read what leaves", tuple(_readers(study, model, sends_arrays=bool(payload.shapes)))),
     ]
+
+
+def audit_for_review(
+    study: Study, folder: RunFolder, policy: LeakagePolicy, notes: Sequence[Document] = (), *, always: bool = False
+) -> LeakageFindings | None:
+    """Audit a study if its review asks for it, gives notes, or the site's policy needs it; write the result.
+
+    Raise a `StudyError` if the audit finds more than the policy tolerates; the site's owner can read the result then.
+    """
+    if not (always or notes or policy.highest_token_recall < 1):
+        return None
+    findings = audit_leakage(study, notes)
+    write_findings(findings, folder)
+    check_findings(findings, policy)
+    return findings
 
 
 def write_review(
