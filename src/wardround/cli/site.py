@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wardround.cli.options import Device, FormatOptions
+from wardround.cli.options import Device, FormatOptions, SkipFaulty, format_settings
 from wardround.cli.printing import Json, printed
 from wardround.cli.provision import (
     Approval,
@@ -24,9 +24,9 @@ from wardround.cli.provision import (
     make_request,
     require_flare,
 )
+from wardround.corpora.skipped_faults import SkippedFaults
 from wardround.corpora.type_names import nearest_type
 from wardround.errors import UsageError
-from wardround.settings import parse_settings
 from wardround.text.plain_text import neutralise
 from wardround.text.tag_sets import TagSet
 
@@ -88,6 +88,7 @@ def start(
     data: Annotated[Path | None, typer.Option(help="The notes: train, dev and test in a folder.", exists=True)] = None,
     format: Annotated[str, typer.Option("--format", help="The format of the notes.")] = "",
     option: FormatOptions = None,
+    skip_faulty: SkipFaulty = False,
     built_in: Annotated[str, typer.Option(help="For a rehearsal: a synthetic hospital instead of notes.")] = "",
     names: Annotated[
         Path | None,
@@ -115,11 +116,15 @@ def start(
     opened = _site_kit(read_kit(kit))
     if not site_agent.has_accepted(opened):
         raise UsageError(f"the study was not accepted; read `wardround site review {kit.name}`, then add --accept")
-    notes = SiteSection(data and data.resolve(), format, parse_settings(option), built_in, names)
+    format, options = format_settings(format, option, data)
+    notes = SiteSection(data and data.resolve(), format, options, built_in, names, skip_faulty=skip_faulty)
     paths = site_agent.LocalPaths(vectors, public)
     study = networked.study_of(opened, paths)
     # Read the notes now, while the user can see an error; later the site would only be absent, with an error code.
-    read = load_notes(opened.name, notes, seed=study.study.seed, types=study.types, tag_set=study.task.tag_set)
+    seed, tag_set, faults = study.study.seed, study.task.tag_set, SkippedFaults()
+    read = load_notes(opened.name, notes, seed=seed, types=study.types, tag_set=tag_set, faults=faults)
+    for sentence in faults.sentences():
+        typer.echo(neutralise(sentence))
     types = study.types if study.sites[opened.name].types else ()
     # Print type names that the study does not know, so that they can be mapped; this is shown only here.
     for kind, count in (TagSet(tuple(types)).count_other_types(read.train) if types else {}).items():

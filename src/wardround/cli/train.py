@@ -8,7 +8,18 @@ from typing import Annotated
 import typer
 
 from wardround.api.one_site import train
-from wardround.cli.options import Device, Format, FormatOptions, OutFolder, PhiTagSet, Track, Types, listed
+from wardround.cli.options import (
+    Device,
+    Format,
+    FormatOptions,
+    OutFolder,
+    PhiTagSet,
+    SkipFaulty,
+    Track,
+    Types,
+    format_settings,
+    listed,
+)
 from wardround.cli.outcome import show_training
 from wardround.cli.printing import Json, is_quiet, printed
 from wardround.settings import parse_settings
@@ -21,6 +32,7 @@ def command(
     format: Format,
     out: OutFolder,
     option: FormatOptions = None,
+    skip_faulty: SkipFaulty = False,
     preset: Annotated[str, typer.Option(help="A named network; see `wardround model presets`.")] = "fedner",
     encoder: Annotated[str, typer.Option(help="Instead of a preset: Hugging Face id, folder or minilm.")] = "",
     bart: Annotated[
@@ -51,11 +63,13 @@ def command(
     json: Json = False,
 ) -> None:
     """Train, stop early on the development set, score on the test set, save model and report."""
+    format, options = format_settings(format, option, data)
     trained = train(
         data,
         out=out,
         format=format,
-        format_options=parse_settings(option),
+        format_options=options,
+        skip_faulty=skip_faulty,
         task=task,
         preset=preset,
         encoder=encoder,

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from wardround.api.one_site import transfer
-from wardround.cli.options import Device, Format, FormatOptions, OutFolder, Types, listed
+from wardround.cli.options import Device, Format, FormatOptions, OutFolder, SkipFaulty, Types, format_settings, listed
 from wardround.cli.outcome import show_training
 from wardround.cli.printing import Json, is_quiet, printed
 from wardround.settings import parse_settings
@@ -28,6 +28,7 @@ def command(
         bool, typer.Option("--past-gaps", help="Copy layers that fit even if a layer below them was skipped.")
     ] = False,
     option: FormatOptions = None,
+    skip_faulty: SkipFaulty = False,
     types: Types = None,
     preset: Annotated[str, typer.Option(help="A named network instead of the source's.")] = "",
     encoder: Annotated[
@@ -46,12 +47,14 @@ def command(
     json: Json = False,
 ) -> None:
     """Start from a saved model, train on the target's notes, score, save model and report."""
+    format, options = format_settings(format, option, data)
     trained = transfer(
         source,
         data,
         out=out,
         format=format,
-        format_options=parse_settings(option),
+        format_options=options,
+        skip_faulty=skip_faulty,
         up_to=up_to,
         freeze=listed(freeze) or (),
         freeze_up_to=freeze_up_to,

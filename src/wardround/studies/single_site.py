@@ -16,6 +16,7 @@ import torch
 
 from wardround.corpora.check import WHOLE
 from wardround.corpora.corpus_format import CorpusFormat
+from wardround.corpora.skipped_faults import SkippedFaults, sink_of
 from wardround.corpora.splits import MANIFEST, Manifest, find_splits, split_documents, verify
 from wardround.corpora.type_names import in_tag_set
 from wardround.errors import SplitError, TrainingError, UsageError
@@ -106,17 +107,23 @@ class Site:
     warnings: tuple[str, ...] = ()
 
 
-def load_site(path: Path, form: CorpusFormat) -> Site:
-    """Read a corpus, split or not; a `split.json` beside the parts must match them."""
+def load_site(path: Path, form: CorpusFormat, *, faults: SkippedFaults | None = None) -> Site:
+    """Read a corpus, split or not; a `split.json` beside the parts must match them.
+
+    With `faults`, faulty parts are collected there and left out instead of raising an error.
+    """
     places = find_splits(path)
     if places and "train" not in places:
         raise TrainingError(f"{path.name} has parts called {', '.join(places)} but no training part")
-    parts = {name: tuple(form.read(place)) for name, place in (places or {WHOLE: path}).items()}
+    parts = {
+        name: tuple(form.read(place, problems=sink_of(faults))) for name, place in (places or {WHOLE: path}).items()
+    }
     for name, part in parts.items():
         _log.info("read %d notes of the part %s", len(part), name)
     if places and (path / MANIFEST).is_file():
         verify(Manifest.read(path / MANIFEST), parts)
-    return site_of(parts)
+    site = site_of(parts)
+    return site if faults is None else replace(site, warnings=(*site.warnings, *faults.sentences()))
 
 
 def site_of(parts: Mapping[str, Sequence[Document]]) -> Site:
@@ -125,15 +132,18 @@ def site_of(parts: Mapping[str, Sequence[Document]]) -> Site:
         return Site(SiteData(tuple(parts[WHOLE])), ("the corpus is not split: it is scored on a development part",))
     if "train" not in parts:
         raise TrainingError(f"the corpus has parts called {', '.join(parts)} but no training part")
-    return Site(SiteData(**{name: tuple(part) for name, part in parts.items()}), tuple(_shared_texts(parts)))
+    warnings = list(_shared_texts(parts))
+    if not parts.get("test"):
+        warnings.append("the corpus has no test part: it is scored on a development part")
+    return Site(SiteData(**{name: tuple(part) for name, part in parts.items()}), tuple(warnings))
 
 
-def load_part(path: Path, form: CorpusFormat, part: str) -> list[Document]:
-    """Read one part of a split corpus, or all of an unsplit one."""
+def load_part(path: Path, form: CorpusFormat, part: str, *, faults: SkippedFaults | None = None) -> list[Document]:
+    """Read one part of a split corpus, or all of an unsplit one; `faults` is as for `load_site`."""
     places = find_splits(path)
     if places and part not in places:
         raise TrainingError(f"{path.name} has parts called {', '.join(places)} but none called {part}")
-    documents = list(form.read(places.get(part, path)))
+    documents = list(form.read(places.get(part, path), problems=sink_of(faults)))
     _log.info("read %d notes of the part %s", len(documents), part if places else "all")
     return documents
 
