@@ -28,11 +28,13 @@ __all__ = [
     "Format",
     "FormatOptions",
     "ModelFolder",
+    "ModelOptions",
     "OutFolder",
     "PhiTagSet",
     "SkipFaulty",
     "StudyFile",
     "Track",
+    "TrainingOptions",
     "Types",
     "checked_tag_set",
     "chosen_format",
@@ -48,6 +50,12 @@ FORMAT_HELP = f"One of {', '.join(BUILT_IN_FORMATS)}, a format of an installed p
 Format = Annotated[str, typer.Option("--format", help=FORMAT_HELP)]
 FormatOptions = Annotated[
     list[str] | None, typer.Option("--option", metavar="NAME=VALUE", help="An option of the format.")
+]
+ModelOptions = Annotated[
+    list[str] | None, typer.Option("--model-option", metavar="NAME=VALUE", help="For example scheme=BIOES.")
+]
+TrainingOptions = Annotated[
+    list[str] | None, typer.Option("--training-option", metavar="NAME=VALUE", help="For example epochs=20.")
 ]
 SkipFaulty = Annotated[
     bool,

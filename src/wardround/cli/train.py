@@ -12,10 +12,12 @@ from wardround.cli.options import (
     Device,
     Format,
     FormatOptions,
+    ModelOptions,
     OutFolder,
     PhiTagSet,
     SkipFaulty,
     Track,
+    TrainingOptions,
     Types,
     format_settings,
     listed,
@@ -51,12 +53,8 @@ def command(
     negatives: Annotated[
         float | None, typer.Option(min=0.0, help="Unrelated pairs per related pair in training; all by default.")
     ] = None,
-    model_option: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=VALUE", help="For example scheme=BIOES.")
-    ] = None,
-    training_option: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=VALUE", help="For example epochs=20.")
-    ] = None,
+    model_option: ModelOptions = None,
+    training_option: TrainingOptions = None,
     seed: Annotated[int, typer.Option(help="The same seed gives the same model on the same machine.")] = 0,
     device: Device = "auto",
     track: Track = "",

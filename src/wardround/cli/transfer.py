@@ -8,7 +8,18 @@ from typing import Annotated
 import typer
 
 from wardround.api.one_site import transfer
-from wardround.cli.options import Device, Format, FormatOptions, OutFolder, SkipFaulty, Types, format_settings, listed
+from wardround.cli.options import (
+    Device,
+    Format,
+    FormatOptions,
+    ModelOptions,
+    OutFolder,
+    SkipFaulty,
+    TrainingOptions,
+    Types,
+    format_settings,
+    listed,
+)
 from wardround.cli.outcome import show_training
 from wardround.cli.printing import Json, is_quiet, printed
 from wardround.settings import parse_settings
@@ -35,12 +46,8 @@ def command(
         str, typer.Option(help="An encoder instead of the source's network: Hugging Face id, folder or minilm.")
     ] = "",
     vectors: Annotated[Path | None, typer.Option(help="Word vectors: GloVe text or npz.", exists=True)] = None,
-    model_option: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=VALUE", help="For example scheme=BIOES.")
-    ] = None,
-    training_option: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=VALUE", help="For example epochs=20.")
-    ] = None,
+    model_option: ModelOptions = None,
+    training_option: TrainingOptions = None,
     fraction: Annotated[float, typer.Option(help="Share of the training notes to train on.")] = 1.0,
     seed: Annotated[int, typer.Option(help="The same seed gives the same model on the same machine.")] = 0,
     device: Device = "auto",

@@ -44,7 +44,7 @@ class DocbinFormat(CorpusFormat):
     holds = frozenset[Content]({"entities", "words", "sentences"})
     clues = (Clue((".spacy",), "ends in .spacy"),)
 
-    spans: str = ""
+    spans: str | None = None
     words: bool = False
 
     def read(self, path: Path, *, problems: ProblemSink = fail_on_error) -> Iterator[Document]:

@@ -105,8 +105,8 @@ class UimaCas(CorpusFormat):
         Clue((".xmi", ".xml"), "is CAS XMI", content=r"<xmi:XMI\b"),
     )
 
-    layer: tuple[str, ...] = ()
-    feature: str = ""
+    layer: tuple[str, ...] | None = None
+    feature: str | None = None
     words: bool = False
 
     def read(self, path: Path, *, problems: ProblemSink = fail_on_error) -> Iterator[Document]:

@@ -104,8 +104,8 @@ class WebannoTsv(CorpusFormat):
     holds = frozenset[Content]({"entities", "relations", "words", "sentences", "attributes"})
     clues = (Clue((".tsv",), "begins as WebAnno TSV 3", content=rf"\A{_HEADER}"),)
 
-    layer: tuple[str, ...] = ()
-    feature: str = ""
+    layer: tuple[str, ...] | None = None
+    feature: str | None = None
     words: bool = False
 
     def read(self, path: Path, *, problems: ProblemSink = fail_on_error) -> Iterator[Document]:

@@ -26,6 +26,7 @@ class StudyPlan:
     numbers: int  # in these arrays
     mechanism: str
     minimum_sites: int
+    bytes_up: int  # of all updates in all rounds as float32; 0 if sites send no updates of layers
     start: Table | None = field(default=None, repr=False)  # what is copied from a saved model
 
     @property
@@ -43,6 +44,9 @@ def plan_of(study: Study) -> StudyPlan:
     if study.privacy.protection.protects:
         mechanism_of(study, payload)  # raises an error if the updates cannot be protected
     check_start(study)
+    numbers = sum(tensor.numel() for tensor in coordinator.shared.values())
+    asked = max(1, round(study.algorithm.config.participation * len(study.sites)))
+    sends_layers = study.algorithm.kind.sends == "updates" and not study.algorithm.sites_keep_models
     return StudyPlan(
         study.study.name,
         tuple(study.sites),
@@ -50,8 +54,9 @@ def plan_of(study: Study) -> StudyPlan:
         study.algorithm.name,
         study.algorithm.kind.description,
         len(coordinator.shared),
-        sum(tensor.numel() for tensor in coordinator.shared.values()),
+        numbers,
         study.privacy.mechanism,
         study.privacy.minimum_sites,
+        4 * numbers * study.algorithm.config.rounds * asked if sends_layers else 0,
         start_table(study),
     )
