@@ -26,6 +26,7 @@ from wardround.evaluation.significance import Interval
 from wardround.models.saved import save_model
 from wardround.studies.note_counts import write_note_counts
 from wardround.studies.run_folder import RunFolder, versions
+from wardround.studies.run_guard import check_space, run_lock
 from wardround.tasks.task import Task, TaskScore
 from wardround.text.document import Document
 from wardround.training.loop import EpochRecord, Listener, TrainingLoop, load_checkpoint, save_checkpoint
@@ -183,16 +184,37 @@ def train_at_one_site(
     """
     data = data.with_dev(config.seed)
     examples = task.encode(data.train)
+    # At least: the finished model and, in the checkpoint, the present and the best weights and two moments.
+    check_space(folder.path, 4 * sum(tensor.nbytes for tensor in task.model.state_dict().values()))
+    with run_lock(folder.path):
+        return _trained(task, data, config, examples=examples, folder=folder, listener=listener, notes=notes or {})
+
+
+def _trained(
+    task: Task,
+    data: SiteData,
+    config: TrainingConfig,
+    *,
+    examples: Sequence[Any],
+    folder: RunFolder,
+    listener: Listener | None,
+    notes: Mapping[str, Any],
+) -> Outcome:
     training = TrainingLoop(task, config, train=examples, dev=data.dev)
-    settings = _fingerprint(training, data, notes or {})
+    settings = _fingerprint(training, data, notes)
     if folder.checkpoint.is_file():
         training.restore(load_checkpoint(folder.checkpoint, settings=settings))
     else:
         made_with = {"training": asdict(config), "versions": versions()}
         folder.log("started", {"examples": len(examples), **task.alignment_losses, **made_with})
-    for record in training.run(listener):
-        save_checkpoint(folder.checkpoint, training.state(), settings=settings)
-        folder.log("epoch", asdict(record))
+    try:
+        for record in training.run(listener):
+            save_checkpoint(folder.checkpoint, training.state(), settings=settings)
+            folder.log("epoch", asdict(record))
+    except KeyboardInterrupt:
+        # Every finished epoch is in the checkpoint already, and SIGTERM needs no more than that.
+        _log.warning("stopped in epoch %d; the same command resumes at it", len(training.records) + 1)
+        raise
     scored_on, documents = ("test", data.test) if data.test else ("dev", data.dev)
     score = task.score(documents)
     intervals = {mode: score.interval(mode) for mode in task.matching_modes}
@@ -200,7 +222,7 @@ def train_at_one_site(
     folder.write_json("scores.json", outcome.as_json())
     write_note_counts(folder, outcome.score)
     f1 = {f"{mode}_f1": interval.estimate for mode, interval in outcome.f1.items()}
-    card = {**f1, "scored_on": outcome.scored_on, **calibration_notes(task, data.dev), **(notes or {})}
+    card = {**f1, "scored_on": outcome.scored_on, **calibration_notes(task, data.dev), **notes}
     save_model(task.model, folder.model, notes=card)
     folder.log("finished", f1)
     return outcome
