@@ -26,7 +26,7 @@ from wardround.cli.options import (
     show_skipped,
     skipped_faults,
 )
-from wardround.cli.printing import Json, Result, printed
+from wardround.cli.printing import Json, Result, printed, tables_as_csv
 from wardround.corpora.brat import Brat
 from wardround.corpora.check import WHOLE
 from wardround.corpora.check import check as check_corpus
@@ -38,6 +38,7 @@ from wardround.corpora.skipped_faults import sink_of
 from wardround.corpora.splits import find_splits
 from wardround.corpora.stats import Counts, count
 from wardround.corpora.synthetic import CLINICAL_TYPES, clinical_hospitals
+from wardround.reports.corpus_tables import corpus_tables
 from wardround.reports.tables import Table as ReportTable
 from wardround.text.plain_text import neutralise
 
@@ -230,6 +231,9 @@ def _show_counts(counts: Mapping[str, Counts], result: Result) -> None:
     """Print a table of the counts of each split, and a table by type for entities and for relations."""
     result.values(counts={name: _as_json(one) for name, one in counts.items()})
     if result.as_json:
+        return
+    if tables_as_csv.get():
+        result.show(*corpus_tables(counts))
         return
     console, found = Console(), list(counts.values())
 

@@ -23,6 +23,7 @@ from wardround.cli.provision import (
     make_kit,
     make_request,
     require_flare,
+    show_status,
 )
 from wardround.corpora.skipped_faults import SkippedFaults
 from wardround.corpora.type_names import nearest_type
@@ -54,6 +55,7 @@ def complete(folder: RequestFolder, approval: Approval, json: Json = False) -> N
 def review(
     kit: KitFolder,
     accept: Annotated[bool, typer.Option("--accept", help="Accept the study, so that the site answers.")] = False,
+    by: Annotated[str, typer.Option("--by", help="Who accepts, for the record; by default the user's name.")] = "",
     vectors: Vectors = None,
     public: Public = None,
     json: Json = False,
@@ -76,10 +78,22 @@ def review(
             for line in section.lines:
                 result.line(f"  {line}")
         if accept:
-            site_agent.accept(opened)
-        accepted = site_agent.has_accepted(opened)
-        state = "Accepted." if accepted else "Not accepted: add --accept to take part."
-        result.line(f"\n{state}", accepted=accepted)
+            site_agent.accept(opened, by=by)
+        accepted, how = site_agent.has_accepted(opened), site_agent.acceptance(opened)
+        state = "Not accepted: add --accept to take part."
+        if accepted:
+            state = "Accepted." if how == "yes" else f"Accepted {how}."
+        result.line("\n" + neutralise(state), accepted=accepted, acceptance=how)
+
+
+@app.command()
+def status(kit: KitFolder, json: Json = False) -> None:
+    """Say whether the study was accepted and runs here, what left last, and where the model is."""
+    with require_flare():
+        from wardround.provisioning.kits import read_kit
+        from wardround.studies.party_status import site_status
+    with printed(json) as result:
+        show_status(site_status(_site_kit(read_kit(kit))), result)
 
 
 @app.command()
