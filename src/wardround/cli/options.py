@@ -74,7 +74,7 @@ OutFolder = Annotated[Path, typer.Option("--out", help=OUT_HELP, file_okay=False
 Track = Annotated[
     str, typer.Option("--track", help="Track the run with tensorboard, mlflow, or both (comma-separated).")
 ]
-ModelFolder = Annotated[Path, typer.Argument(help="A model folder, which `wardround train` wrote.")]
+ModelFolder = Annotated[Path, typer.Argument(help="A model folder, or the run folder of `wardround train`.")]
 
 
 def _existing_study(path: Path) -> Path:
