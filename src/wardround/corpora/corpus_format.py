@@ -186,8 +186,9 @@ class Draft:
     ) -> bool:
         """Create an entity and keep it, or report why not. Ranges may be in any order.
 
-        `words`, if the file repeats them, must equal the text at the ranges, in the same order, except for white space:
-        files replace line ends inside a mention by spaces, and differ in the space between two ranges.
+        `words`, if the file repeats them, must equal the text at the ranges, in the same order. Runs of white space are
+        equal to each other, because files replace line ends inside a mention by spaces. In a discontinuous mention all
+        white space is ignored, because files differ in what they put between two ranges.
         """
         ordered = tuple(Range(*pair) for pair in sorted(ranges))
         try:
@@ -196,7 +197,8 @@ class Draft:
             report.error(str(error))
             return False
         found = " ".join(self.text[start:end] for start, end in ranges)
-        if words is not None and entity.end <= len(self.text) and _visible(words) != _visible(found):
+        spaced = _visible if len(ranges) > 1 else _spaced
+        if words is not None and entity.end <= len(self.text) and spaced(words) != spaced(found):
             report.error(f"{entity_id}: the {self.words_in} differs from the text of the note at its offsets")
             return False
         return self.keep_entity(entity, report)
@@ -248,6 +250,10 @@ class Draft:
             sentences=None if sentences is None else tuple(sentences),
             attributes=attributes,
         )
+
+
+def _spaced(words: str) -> str:
+    return re.sub(r"\s+", " ", words)
 
 
 def _visible(words: str) -> str:

@@ -13,7 +13,6 @@ only when such a file is read or written. Nothing is downloaded, and a loading s
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -33,7 +32,7 @@ from wardround.corpora.corpus_format import (
     fail_on_error,
 )
 from wardround.errors import CorpusError, TagError, UsageError
-from wardround.parsing import is_integer
+from wardround.parsing import is_integer, parse_json
 from wardround.text.document import Document, Range
 from wardround.text.tag_schemes import SCHEMES
 
@@ -214,10 +213,10 @@ def _open(arrow: Any, path: Path, stream: Any) -> tuple[Any, Iterator[Any]]:
 def _names_of_tags(schema: Any, column: str) -> tuple[str, ...]:
     """Return the names of the classes of a column, which the library `datasets` stores beside the schema."""
     try:
-        stored = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))
+        stored = parse_json((schema.metadata or {}).get(b"huggingface", b"{}"))
         feature = stored["info"]["features"][column]
         names = feature.get("feature", feature)["names"]
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except (ValueError, KeyError, TypeError, AttributeError):
         return ()
     return tuple(names) if isinstance(names, list) and all(isinstance(name, str) for name in names) else ()
 

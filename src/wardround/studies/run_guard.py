@@ -31,7 +31,7 @@ _LOCK = ".lock"
 def run_lock(folder: Path) -> Iterator[None]:
     """Hold the folder for this process; raise `UsageError` with the name of the process that holds it.
 
-    The kernel releases the lock when the process ends, however it ends.
+    The kernel releases the lock when the process ends, however it ends. On a file system without locks there is none.
     """
     path = folder / _LOCK
     while True:
@@ -46,6 +46,10 @@ def run_lock(folder: Path) -> Iterator[None]:
             raise UsageError(
                 f"the folder {folder.name} is in use by {holder}; wait until it ends, or name another folder"
             ) from None
+        except OSError:  # a file system without locks: nothing can be known about other processes
+            os.close(descriptor)
+            yield
+            return
         os.close(descriptor)  # the process that held it removed the file in between
     try:
         started = f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC"
