@@ -30,6 +30,12 @@ LAYOUTS: dict[str, tuple[tuple[str, ...], str]] = {
     "pairs": (("a.tsv",), "note.tsv"),
     "cadec": (("text/a.txt", "original/a.ann"), "original/b.ann"),
     "ade": (("DRUG-AE.rel",), "ADE-NEG.txt"),
+    "cas": (("a.json",), "note.xmi"),
+    "datasets": (("a.parquet",), "note.arrow"),
+    "ddi": (("a.xml",), "note.xml"),
+    "docbin": (("a.spacy",), "note.spacy"),
+    "labelstudio": (("a.json",), "note.json"),
+    "webanno": (("a.tsv",), "note.tsv"),
 }
 
 

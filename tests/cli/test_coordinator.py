@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
@@ -17,6 +18,8 @@ from wardround.corpora.jsonl import Jsonl
 from wardround.federation.engines.flare import supervisor
 from wardround.models.saved import save_model
 from wardround.studies.assemble import common_model
+from wardround.studies.run_folder import RunFolder
+from wardround.studies.run_guard import run_lock
 from wardround.studies.study_notes import public_digest
 
 
@@ -192,3 +195,38 @@ def test_trackers_are_passed_to_the_working_process(kits: Path, run: Run, monkey
     assert unknown.code == 2
     assert "'wandb' is not a tracker; there are tensorboard, mlflow" in unknown.err_in_one_line
     assert len(commands) == 1
+
+
+def test_status_follows_the_study(kits: Path, run: Run) -> None:
+    kit = kits / "coordinator"
+
+    def status() -> dict[str, object]:
+        found: dict[str, object] = json.loads(run("coordinator", "status", kit, "--json").out)
+        return found
+
+    assert (status()["state"], status()["process"]) == ("not started", "none")
+    folder = RunFolder(kit / "run")
+    folder.log("waiting", {"least": 1, "sites": 2})
+    assert status()["state"] == "waiting for 1 of 2 sites"
+    folder.log("started", {"round": 0})
+    folder.log("round", {"round": 2, "absent": [["hillside", "late", ""]]})
+    folder.log("scored", {"round": 2, "mean_f1": 0.25})
+    assert status()["state"] == "stopped after round 2 of 6; `wardround coordinator start` resumes it"
+    with run_lock(kit):
+        assert status()["state"] == "round 3 of 6"
+    assert status()["absent"] == "hillside (late)"
+    assert status()["development_F1"] == "0.250 after round 2"
+    assert run("coordinator", "status", kits / "harbour").code == 2
+
+
+def test_a_finished_study_does_not_wait_for_sites(kits: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervisor, "exec_supervisor", lambda command: 7)
+    folder = RunFolder(kits / "coordinator" / "run")
+    folder.log("finished", {"rounds": 6})
+    folder.write_json("scores.json", {})
+    ran = run("coordinator", "start", kits / "coordinator")
+    assert ran.code == 0
+    assert ran.out.startswith("the study has finished; report ")
+    assert run("coordinator", "start", kits / "coordinator", "--again").code == 7
+    status = json.loads(run("coordinator", "status", kits / "coordinator", "--json").out)
+    assert status["state"] == "finished after 6 rounds"

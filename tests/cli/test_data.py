@@ -136,7 +136,8 @@ def test_convert_refuses_what_cannot_be_written(corpus: Path, tmp_path: Path) ->
     message = fault("convert", corpus, tmp_path / "o", "--from", "conll", "--to", "ade")
     assert message == (
         "UsageError: the format ade can only be read; "
-        "choose one of bioc, brat, conll, i2b2-2010, i2b2-2014, jsonl, pairs, pubtator, smm4h"
+        "choose one of bioc, brat, cas, conll, datasets, docbin, i2b2-2010, i2b2-2014, jsonl, labelstudio, pairs, "
+        "pubtator, smm4h"
     )
 
 
@@ -284,7 +285,7 @@ def test_the_page_shows_what_the_commands_print(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
     blocks = re.findall(r"^```console\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE)
-    assert len(blocks) == 4
+    assert len(blocks) == 5
     for block in blocks:
         printed = ""
         for command in (line for line in block.splitlines() if line.startswith("$ ")):

@@ -309,3 +309,11 @@ def test_ctrl_c_has_a_code_of_its_own(run: Run, monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr("wardround.cli.model.Table", interrupt)
     assert run("model", "presets").code == entry.ExitCode.INTERRUPTED
+
+
+def test_tables_as_csv(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "a.tsv").write_text("Aspirin\tB-Drug\n80\tO\nmg\tO\n\n")
+    ran = run("--csv", "data", "stats", tmp_path / "a.tsv", "--format", "conll")
+    assert ran.code == 0
+    assert ran.out.splitlines()[:2] == [",all", "documents,1"]
+    assert "┃" in run("data", "stats", tmp_path / "a.tsv", "--format", "conll").out

@@ -76,8 +76,13 @@ def test_a_folder_without_a_model_is_refused(run: Run, site: Path, tmp_path: Pat
     assert (ran.code, ran.err) == (2, f"wardround: there is no folder 'nowhere'; {remedy}\n")
 
 
-def test_a_folder_around_a_model_gets_the_folder_that_would_do(run: Run, trained: Path, tmp_path: Path) -> None:
-    assert run("model", "show", trained).err.endswith(f"no wardround.json in it; try {trained.name}/model\n")
+def test_the_run_folder_around_a_model_is_accepted(run: Run, trained: Path) -> None:
+    ran = run("model", "show", trained)
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.row("kind") == run("model", "show", trained / "model").row("kind")
+
+
+def test_a_folder_of_several_models_gets_the_folders_that_would_do(run: Run, trained: Path, tmp_path: Path) -> None:
     for site in ("east", "north", "south", "west", "young"):
         shutil.copytree(trained / "model", tmp_path / "study" / "sites" / site / "model")
     named = ", ".join(f"study/sites/{site}/model" for site in ("east", "north", "south", "west"))

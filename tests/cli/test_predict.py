@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 import sys
 from dataclasses import replace
@@ -120,8 +121,20 @@ def test_columns_out(run: Run, model: Path, folder: Path, tmp_path: Path) -> Non
 def test_standard_input(run: Run, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     standard_input(monkeypatch, NOTE.encode())
     ran = run("predict", model, "-")
-    assert re.fullmatch("─+ stdin ─+", ran.out.splitlines()[0])
-    assert "aspirin‹Drug›" in ran.out
+    (line,) = ran.out.splitlines()
+    found = json.loads(line)
+    assert (found["id"], found["text"]) == ("stdin", NOTE)
+    assert ("Drug", [[17, 24]]) in [(entity["type"], entity["ranges"]) for entity in found["entities"]]
+
+
+def test_lines_of_standard_input_become_lines_of_standard_output(
+    run: Run, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = [json.dumps({"id": name, "text": NOTE}) for name in ("a", "b")]
+    standard_input(monkeypatch, "\n".join(lines).encode())
+    ran = run("predict", model, "-", "--format", "jsonl")
+    assert (ran.code, ran.err) == (0, "")
+    assert [json.loads(line)["id"] for line in ran.out.splitlines()] == ["a", "b"]
 
 
 def test_standard_input_keeps_its_line_ends(
@@ -186,7 +199,7 @@ def test_the_notes_are_never_overwritten(run: Run, model: Path, tmp_path: Path) 
     [
         (("--format", "txt"), "'txt' is not a format – did you mean 'text'?"),
         (("--to", "jsonll"), "'jsonll' is not a format – did you mean 'jsonl'?"),
-        (("--to", "cadec"), "the format cadec can only be read; choose one of bioc, brat, conll"),
+        (("--to", "cadec"), "the format cadec can only be read; choose one of bioc, brat, cas"),
         (("--to-option", "shpae=spacy"), "'shpae' is not an option of jsonl – did you mean 'shape'?"),
         (("--device", "gpu"), "'gpu' is not a device"),
     ],

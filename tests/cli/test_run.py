@@ -72,14 +72,14 @@ def test_the_same_command_again_prints_the_same(run: Run, study: Path, tmp_path:
     again = run("run", study, "--out", tmp_path / "run")
     assert again.code == 0
     assert again.row("harbour") == first.row("harbour")
-    assert "tiny resumes after round 3" in again.err
+    assert "tiny resumes after round 3, its last one" in again.err
 
 
 def test_an_interrupted_run_resumes(run: Run, study: Path, tmp_path: Path) -> None:
     with pytest.raises(Killed):
         run_study(read_study(study), tmp_path / "cut", watcher=Onlooker(kill_after=3))
     ran = run("run", study, "--out", tmp_path / "cut")
-    assert (ran.code, "tiny resumes after round 2" in ran.err) == (0, True)
+    assert (ran.code, "tiny resumes at round 3" in ran.err) == (0, True)
     run("run", study, "--out", tmp_path / "whole")
     assert tensors_of(tmp_path / "cut") == tensors_of(tmp_path / "whole")
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -17,8 +19,11 @@ pytest.importorskip("nvflare", reason="kits need wardround[flare]")
 
 from wardround.corpora.jsonl import Jsonl
 from wardround.federation.engines.flare import supervisor
+from wardround.federation.ledger import Ledger
+from wardround.federation.message import Message
 from wardround.provisioning.kits import provision
 from wardround.studies.networked import plan_kits
+from wardround.studies.run_guard import run_lock
 from wardround.studies.study_file import parse_study
 from wardround.text.tag_sets import TagSet
 
@@ -65,7 +70,14 @@ def test_a_study_is_read_and_then_accepted(kit: Path, run: Run) -> None:
         "Who could read what leaves",
     ]
     assert str(kit) not in first.out and "harbour-0000" not in first.out
-    assert run("site", "review", kit, "--accept").out.splitlines()[-1] == "Accepted."
+    accepted = run("site", "review", kit, "--accept", "--by", "Dr Quill").out.splitlines()[-1]
+    assert re.fullmatch(
+        rf"Accepted by Dr Quill at \d{{4}}-.* UTC with version {re.escape(version('wardround'))}\.", accepted
+    )
+    assert run("site", "review", kit).out.splitlines()[-1] == accepted
+    written = json.loads((kit / "site" / "accepted.json").read_text())
+    assert (written["by"], written["version"]) == ("Dr Quill", version("wardround"))
+    (kit / "site" / "accepted.json").write_text(json.dumps({"study": written["study"]}))  # as earlier versions wrote it
     assert run("site", "review", kit).out.splitlines()[-1] == "Accepted."
 
 
@@ -323,3 +335,27 @@ def test_the_audit_of_a_review_can_use_the_sites_own_notes(leaking: Path, run: R
     assert (
         "name the notes of the audit by --data and --format" in run("site", "review", leaking, "--format", "jsonl").err
     )
+
+
+def test_status_says_what_happens_here(kit: Path, run: Run) -> None:
+    facts = [line.split(maxsplit=1) for line in run("site", "status", kit).out.splitlines()]
+    assert facts[:5] == [
+        ["study", "tiny"],
+        ["site", "harbour"],
+        ["coordinator", "localhost:9000"],
+        ["accepted", "no; `wardround site review` shows what would run here"],
+        ["process", "none"],
+    ]
+    assert run("site", "review", kit, "--accept", "--by", "Dr Quill").code == 0
+    with run_lock(kit / "site"):
+        found = json.loads(run("site", "status", kit, "--json").out)
+    assert found["accepted"].startswith("by Dr Quill at ")
+    assert found["process"].startswith("process ")
+    assert found["model"] == "not written yet"
+    ledger = Ledger(kit / "site" / "ledger.jsonl")
+    ledger.record(Message({"loss": 0.5}), study="tiny", step="train", round_number=3, mechanism="plain")
+    ledger.record_refusal("round", study="tiny", step="train", round_number=4, mechanism="plain")
+    found = json.loads(run("site", "status", kit, "--json").out)
+    assert found["ledger"].startswith("2 lines, ")
+    assert found["last_request"].startswith("round 4, train, refused (round), 20")
+    assert run("site", "status", kit.parent / "coordinator").code == 2

@@ -67,6 +67,20 @@ def test_offsets_survive_carriage_returns(tmp_path: Path) -> None:
     assert found.entities[0].text_in(found.text) == "skin\r\nburns"
 
 
+@pytest.mark.parametrize("words", ["skin burns", "skinburns", "skin  burns", "skin\u00a0burns "])
+def test_words_of_a_discontinuous_mention_may_differ_in_white_space(tmp_path: Path, words: str) -> None:
+    """The DDI corpus in brat has such mentions."""
+    (found,) = Brat().read(note(tmp_path, f"T1\tADE 19 23;33 38\t{words}\n"))
+    assert found.entities[0].ranges == (Range(19, 23), Range(33, 38))
+
+
+@pytest.mark.parametrize(("start", "text"), [(0, "Aspirin."), (1, "\ufeffAspirin.")])
+def test_a_byte_order_mark_stays_only_if_the_offsets_count_it(tmp_path: Path, start: int, text: str) -> None:
+    (found,) = Brat().read(note(tmp_path, f"T1\tDrug {start} {start + 7}\tAspirin\n", "\ufeffAspirin."))
+    assert found.text == text
+    assert found.entities[0].text_in(found.text) == "Aspirin"
+
+
 def test_ranges_out_of_order_and_swapped_arguments(tmp_path: Path) -> None:
     lines = "T1\tADE 33 38;19 23\tburns skin\nT2\tDrug 0 7\tAspirin\nR1\tCauses Arg2:T1 Arg1:T2\n"
     (found,) = Brat().read(note(tmp_path, lines))

@@ -24,8 +24,8 @@ from wardround.text.document import Document, Entity, Range
 
 def test_names_of_the_formats() -> None:
     assert list(FORMATS) == [
-        "ade", "bioc", "brat", "cadec", "conll", "i2b2-2010", "i2b2-2014", "jsonl", "pairs", "pubtator", "smm4h",
-        "text",
+        "ade", "bioc", "brat", "cadec", "cas", "conll", "datasets", "ddi", "docbin", "i2b2-2010", "i2b2-2014", "jsonl",
+        "labelstudio", "pairs", "pubtator", "smm4h", "text", "webanno",
     ]  # fmt: skip
 
 
@@ -64,14 +64,17 @@ def test_formats_that_can_be_written() -> None:
     assert writable_format(Brat()) == Brat()
     assert not open_format("ade").can_write
     assert not Jsonl("presidio").can_write
-    with pytest.raises(UsageError, match=r"^the format ade can only be read; choose one of bioc, brat, conll, "):
+    with pytest.raises(UsageError, match=r"^the format ade can only be read; choose one of bioc, brat, cas, conll, "):
         writable_format(open_format("ade"))
     writable = {name for name in FORMATS if open_format(name).can_write}
     assert writable >= {"brat", *(name for name, cls in FORMATS.items() if cls.ending)}
     assert {name: cls.ending for name, cls in FORMATS.items() if cls.ending} == {
         "bioc": ".xml",
         "conll": ".tsv",
+        "datasets": ".parquet",
+        "docbin": ".spacy",
         "jsonl": ".jsonl",
+        "labelstudio": ".json",
         "pairs": ".tsv",
         "pubtator": ".PubTator",
         "smm4h": ".tsv",

@@ -21,11 +21,15 @@ from wardround.corpora.ade import Ade
 from wardround.corpora.bioc import Bioc
 from wardround.corpora.cadec import Cadec
 from wardround.corpora.corpus_format import CorpusFormat, Problem, Severity
+from wardround.corpora.ddi import Ddi
 from wardround.corpora.i2b2_2010 import I2b2Concepts
 from wardround.corpora.i2b2_2014 import I2b2Deid
+from wardround.corpora.label_studio import LabelStudio
 from wardround.corpora.pair_tsv import PairTsv
 from wardround.corpora.pubtator import Pubtator
 from wardround.corpora.smm4h import Smm4h
+from wardround.corpora.uima_cas import UimaCas
+from wardround.corpora.webanno_tsv import WebannoTsv
 from wardround.errors import WardroundError
 from wardround.text.document import Document
 
@@ -90,6 +94,41 @@ CADEC = (
     ("sct/X.1.ann", "TT1\t271807003 | Rash | 33 37\trash\n"),
 )
 PAIR = f"{SECRET} links é @GENE$ to @DISEASE$.\t1\n"
+SENTENCE = 'id="D.s0" text="Dr. quillfeather gave lunarol, é rash came."'
+DDI = (
+    f'<?xml version="1.0" encoding="UTF-8"?>\n<document id="D"><sentence {SENTENCE}>\n'
+    '<entity id="e0" charOffset="22-28" type="drug" text="lunarol"/>\n'
+    '<entity id="e1" charOffset="33-34;35-36" type="ADE" text="ra sh"/>\n'
+    '<pair id="p0" e1="e0" e2="e1" ddi="true" type="effect"/></sentence></document>\n'
+)
+CAS_STRUCTURES = (
+    f'{{"%ID": 1, "%TYPE": "uima.cas.Sofa", "sofaID": "_InitialView", "sofaString": "{NOTE}"}},\n'
+    '{"%ID": 2, "%TYPE": "webanno.custom.E", "@sofa": 1, "begin": 22, "end": 29, "kind": "Drug"},\n'
+    '{"%ID": 3, "%TYPE": "webanno.custom.E", "@sofa": 1, "begin": 33, "end": 37, "kind": "ADE"},\n'
+    '{"%ID": 4, "%TYPE": "webanno.custom.R", "@sofa": 1, "begin": 33, "end": 37, "@Governor": 2, "@Dependent": 3}'
+)
+CAS_JSON = f'{{"%TYPES": {{}}, "%FEATURE_STRUCTURES": [\n{CAS_STRUCTURES}]}}\n'
+CAS_XMI = (
+    '<?xml version="1.1" encoding="UTF-8"?>\n<xmi:XMI xmlns:xmi="http://www.omg.org/XMI" '
+    'xmlns:cas="http:///uima/cas.ecore" xmlns:custom="http:///webanno/custom.ecore">\n'
+    f'<cas:Sofa xmi:id="1" sofaID="_InitialView" sofaString="{NOTE}"/>\n'
+    '<custom:E xmi:id="2" sofa="1" begin="22" end="29" kind="Drug"/>\n'
+    '<custom:E xmi:id="3" sofa="1" begin="33" end="37" kind="ADE"/>\n'
+    '<custom:R xmi:id="4" sofa="1" begin="33" end="37" Governor="2" Dependent="3"/></xmi:XMI>\n'
+)
+SPAN = '"type": "labels", "value": {"start": '
+LABEL_STUDIO = (
+    f'[{{"id": 1, "data": {{"text": "{NOTE}"}}, "annotations": [{{"result": [\n'
+    f'{{"id": "a", {SPAN}22, "end": 29, "text": "lunarol", "labels": ["Drug"]}}}},\n'
+    f'{{"id": "b", {SPAN}33, "end": 37, "text": "rash", "labels": ["ADE"]}}}},\n'
+    '{"type": "relation", "from_id": "a", "to_id": "b", "labels": ["causes"]}]}]}]\n'
+)
+WEBANNO = (
+    "#FORMAT=WebAnno TSV 3.3\n#T_SP=webanno.custom.E|kind\n#T_RL=webanno.custom.R|role|BT_webanno.custom.E\n\n\n"
+    f"#Text={SECRET} took lunarol\n1-1\t0-12\t{SECRET}\t_\t_\t_\t\n1-2\t13-17\ttook\t_\t_\t_\t\n"
+    "1-3\t18-25\tlunarol\tDrug\t_\t_\t\n\n#Text=skin rash é\n2-1\t26-30\tskin\tADE[1]\tcauses\t1-3[0_1]\t\n"
+    "2-2\t31-35\trash\tADE[1]\t_\t_\t\n2-3\t36-37\té\t_\t_\t_\t\n"
+)
 SEEDS = {
     "pubtator": Seed(Pubtator(), (("a.PubTator", PUBTATOR * 2),), "a.PubTator"),
     "bioc": Seed(Bioc(), (("a.xml", BIOC),), "a.xml"),
@@ -99,6 +138,11 @@ SEEDS = {
     **{f"i2b2-2010-{name[-3:]}": Seed(I2b2Concepts(), I2B2, name) for name, _ in I2B2},
     "pair-tsv": Seed(PairTsv(), (("train.tsv", PAIR * 2),), "train.tsv"),
     "pair-tsv-header": Seed(PairTsv(), (("test.tsv", f"index\tsentence\tlabel\n0\t{PAIR}"),), "test.tsv"),
+    "ddi": Seed(Ddi(), (("a.xml", DDI),), "a.xml"),
+    "cas-json": Seed(UimaCas(), (("a.json", CAS_JSON),), "a.json"),
+    "cas-xmi": Seed(UimaCas(), (("a.xmi", CAS_XMI),), "a.xmi"),
+    "labelstudio": Seed(LabelStudio(), (("a.json", LABEL_STUDIO),), "a.json"),
+    "webanno": Seed(WebannoTsv(), (("a.tsv", WEBANNO),), "a.tsv"),
     "smm4h": Seed(Smm4h(), (("a.tsv", TWEETS),), "a.tsv"),
     **{f"cadec-{name.partition('/')[0]}": Seed(Cadec(), CADEC, name) for name, _ in CADEC},
 }
@@ -228,7 +272,7 @@ def test_random_edits(seed: Seed, edits: list[tuple[float, int, bytes]]) -> None
         check_all(seed, [content], Path(folder))
 
 
-@pytest.mark.parametrize("name", ["bioc", "i2b2-2014"])
+@pytest.mark.parametrize("name", ["bioc", "i2b2-2014", "ddi", "cas-xmi"])
 def test_expanding_entities_are_refused(name: str, tmp_path: Path) -> None:
     grows = "".join(f'<!ENTITY e{n} "{f"&e{n - 1};" * 10}">' for n in range(1, 10))
     content = f'<!DOCTYPE d [<!ENTITY e0 "ha">{grows}]>\n<d><TEXT>&e9;</TEXT></d>'

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tempfile
 from collections.abc import Callable
 from dataclasses import replace
@@ -315,3 +316,42 @@ def test_counts_of_presidio(shared_data: Path) -> None:
     problems: list[Problem] = []
     found = list(Jsonl("presidio").read(shared_data / "presidio_synth", problems=problems.append))
     assert (len(found), sum(len(one.entities) for one in found), problems) == (1_500, 2_863, [])
+
+
+SHAPES = {
+    "wardround": '{"text": "Aspirin", "entities": [{"id": "T1", "type": "Drug", "ranges": [[0, 7]]}]}',
+    "prodigy": '{"text": "Aspirin", "spans": [{"start": 0, "end": 7, "label": "Drug"}]}',
+    "spacy": '["Aspirin", {"entities": [[0, 7, "Drug"]]}]',
+    "doccano": '{"text": "Aspirin", "label": [[0, 7, "Drug"]]}',
+}
+
+
+@pytest.mark.parametrize("written", SHAPES)
+@pytest.mark.parametrize("read_as", SHAPES)
+def test_another_shape_is_never_read_as_a_note_without_entities(
+    tmp_path: Path, written: str, read_as: ShapeName
+) -> None:
+    (tmp_path / "a.jsonl").write_text(SHAPES[written] + "\n")
+    if written == read_as:
+        (found,) = Jsonl(read_as).read(tmp_path)
+        assert len(found.entities) == 1
+    else:
+        with pytest.raises(CorpusError):
+            list(Jsonl(read_as).read(tmp_path))
+
+
+def test_the_right_shape_is_named(tmp_path: Path) -> None:
+    faults = {
+        "prodigy": "has no annotations of the shape wardround, but 'spans' of prodigy; set shape=prodigy",
+        "doccano": "has no annotations of the shape wardround, but 'label' of doccano; set shape=doccano",
+        "spacy": "has the shape spacy; set shape=spacy",
+    }
+    for shape, fault in faults.items():
+        (tmp_path / "a.jsonl").write_text(SHAPES[shape] + "\n")
+        with pytest.raises(CorpusError, match=re.escape(fault)):
+            list(Jsonl().read(tmp_path))
+    (tmp_path / "a.jsonl").write_text('{"text": "x", "annotations": [{"result": []}]}\n')
+    with pytest.raises(CorpusError, match="'annotations'; read it as labelstudio"):
+        list(Jsonl().read(tmp_path))
+    (tmp_path / "a.jsonl").write_text('{"text": "no annotation at all"}\n')
+    assert len(list(Jsonl().read(tmp_path))) == 1

@@ -24,6 +24,7 @@ class Scored:
     type_intervals: Mapping[str, Interval] = field(default_factory=dict)
     tag_set: TagSetScores | None = None
     leakage: LeakageScore | None = None
+    scored_on: str = "test"
 
 
 def scored(tp: int, fp: int, fn: int, *, documents: int = 5) -> Scored:

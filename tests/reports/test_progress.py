@@ -201,7 +201,7 @@ def test_a_study_that_goes_on_counts_only_its_own_rounds(clock: Clock) -> None:
     progress, stream = shown()
     clock.now += 1000
     progress.on_start(6)
-    assert stream.getvalue() == "tiny resumes after round 6\n"
+    assert stream.getvalue() == "tiny resumes at round 7\n"
     assert drawn(progress)[0].startswith("tiny  round 6/10")
     assert drawn(progress)[0].endswith("left –")
     clock.now += 20

@@ -145,3 +145,25 @@ def test_records_have_unrounded_numbers_and_the_columns_of_the_csv_file() -> Non
 def test_a_table_renders_itself_in_a_notebook() -> None:
     table = Table("t", ("type",), (("<b>",),))
     assert table._repr_html_() == table.to_html()
+
+
+def test_a_wide_table_becomes_several_that_fit() -> None:
+    columns = ("site", *(f"type{number}" for number in range(8)))
+    table = Table("Scores", columns, (("harbour", *(0.5,) * 8),), (("mean", *(0.5,) * 8),), note="Below.")
+    assert table.in_width(200) == (table,)
+    # 7 + 3 + 1 for the names, then 5 + 3 for each column: three columns fit into 40.
+    parts = table.in_width(40)
+    assert [part.columns for part in parts] == [
+        ("site", "type0", "type1", "type2"),
+        ("site", "type3", "type4", "type5"),
+        ("site", "type6", "type7"),
+    ]
+    assert [part.title for part in parts] == [f"Scores, part {number} of 3" for number in (1, 2, 3)]
+    assert [part.note for part in parts] == ["", "", "Below."]
+    assert parts[2].totals == (("mean", 0.5, 0.5),)
+    for part in parts:
+        stream = io.StringIO()
+        Console(file=stream, width=40).print(part.to_rich())
+        lines = stream.getvalue().splitlines()
+        assert "…" not in "".join(lines) and max(map(len, lines)) <= 40
+    assert Table("x", ("a", "b"), (("n" * 50, 1),)).in_width(10) == (Table("x", ("a", "b"), (("n" * 50, 1),)),)

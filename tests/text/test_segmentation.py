@@ -136,3 +136,9 @@ def test_words_of_the_corpus_are_used() -> None:
     assert words_of(Document("n1", "10mg")) == (Range(0, 2), Range(2, 4))
     assert words_of(Document("n1", "10mg", words=(Range(0, 4),))) == (Range(0, 4),)
     assert words_of(Document("n1", "10mg", words=())) == ()
+
+
+def test_a_byte_order_mark_is_no_word() -> None:
+    assert find_words("\ufeffAspirin \ufeff 5") == [Range(1, 8), Range(11, 12)]
+    assert find_sentences("\ufeff") == []
+    assert find_sentences("\ufeffAspirin.") == [Range(1, 9)]

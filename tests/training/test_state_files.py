@@ -31,8 +31,11 @@ def test_a_failed_fsync_keeps_the_old_file(tmp_path: Path, monkeypatch: pytest.M
         raise OSError
 
     monkeypatch.setattr(state_files.os, "fsync", full_disk)
-    with pytest.raises(OSError):
+    with pytest.raises(
+        TrainingError, match=rf"^state\.safetensors in the folder {tmp_path.name} cannot be written: OSErr"
+    ):
         save_tensors(path, {"n": torch.tensor(2)})
+    assert [file.name for file in tmp_path.iterdir()] == [path.name]
     assert int(load_tensors(path)["n"]) == 1
 
 

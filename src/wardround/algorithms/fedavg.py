@@ -65,6 +65,13 @@ class LocalConfig(RoundsConfig):
         """Return the settings of a request that are the same in every round."""
         return {"steps": self.local_steps, "epochs": self.local_epochs, "keep_moments": self.keep_moments}
 
+    def passes(self, examples: Sequence[int], batch_size: int) -> float:
+        """Return the mean over sites of the passes over their notes."""
+        if not self.local_steps:
+            return self.rounds * self.participation * self.local_epochs
+        drawn = self.rounds * self.participation * self.local_steps * batch_size
+        return sum(drawn / count for count in examples) / len(examples)
+
 
 @dataclass(frozen=True)
 class FedAvgConfig(LocalConfig):

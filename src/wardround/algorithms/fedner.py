@@ -44,6 +44,10 @@ class FedNerConfig(RoundsConfig):
         """Return the settings of a request that are the same in every round."""
         return {"steps": self.local_steps}
 
+    def passes(self, examples: Sequence[int], batch_size: int) -> float:
+        """Return the passes over the notes: all sites together draw `batch_size` sentences for a step."""
+        return self.rounds * self.local_steps * batch_size / sum(examples)
+
 
 class FedNer(Coordinator):
     """The server of Algorithm 1; it holds θ_s and its optimizer."""

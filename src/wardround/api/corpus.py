@@ -12,8 +12,10 @@ from typing import overload
 from wardround.corpora.check import WHOLE, CheckReport
 from wardround.corpora.check import check as check_corpus
 from wardround.corpora.corpus_files import refuse_existing
-from wardround.corpora.corpus_format import CorpusFormat
+from wardround.corpora.corpus_format import CorpusFormat, Problem
 from wardround.corpora.formats import open_format, writable_format
+from wardround.corpora.recognition import AUTO, format_at
+from wardround.corpora.skipped_faults import SkippedFaults, sink_of
 from wardround.corpora.splits import MANIFEST, Manifest, find_splits, split_documents, verify
 from wardround.corpora.stats import Counts, count
 from wardround.corpora.synthetic import clinical_hospitals, phi_hospitals
@@ -56,6 +58,7 @@ class Corpus(Sequence[Document]):
     """
 
     parts: Mapping[str, Sequence[Document]] = field(repr=False)  # by "train", "dev" and "test", or all under "all"
+    skipped: tuple[Problem, ...] = field(default=(), compare=False)  # faulty parts that were left out when it was read
 
     def __post_init__(self) -> None:
         unknown = sorted(self.parts.keys() - {"train", "dev", "test", WHOLE})
@@ -169,15 +172,19 @@ class CheckResult(CheckReport):
 CorpusSource = str | Path | Corpus | Iterable[Document]
 
 
-def read(path: str | Path, format: str, *, part: str = "", **options: FormatOption) -> Corpus:
+def read(
+    path: str | Path, format: str = AUTO, *, part: str = "", skip_faulty: bool = False, **options: FormatOption
+) -> Corpus:
     """Read annotated notes.
 
     A folder that holds train, dev and test becomes a corpus with these parts; a `split.json` beside them must match.
 
     Args:
         path: a file or folder.
-        format: its format, as in `wardround data check --help`: brat, jsonl, conll, bioc, pubtator and others.
+        format: its format, as in `wardround data check --help`: brat, jsonl, conll, bioc, pubtator and others. By
+            default the format is recognised by the files, and an error is raised if that is not clear.
         part: read this part of a split corpus only.
+        skip_faulty: leave out faulty mentions, lines and files; the corpus lists them under `skipped`.
         options: options of the format.
 
     >>> import wardround
@@ -186,16 +193,20 @@ def read(path: str | Path, format: str, *, part: str = "", **options: FormatOpti
     >>> wardround.read(path, "jsonl")
     Corpus(all 1)
     """
-    place, form = existing_path(path, format), format_of(format, options)
+    place = existing_path(path, format)
+    form, faults = format_of(format, options, place), SkippedFaults() if skip_faulty else None
     places = find_splits(place)
     if places and part:
         if part not in places:
             raise UsageError(f"{place.name} has parts called {', '.join(places)} but none called {part}")
-        return Corpus({WHOLE: tuple(form.read(places[part]))})
-    parts = {name: tuple(form.read(found)) for name, found in (places or {WHOLE: place}).items()}
+        found = tuple(form.read(places[part], problems=sink_of(faults)))
+        return Corpus({WHOLE: found}, skipped=() if faults is None else tuple(faults.problems))
+    parts = {
+        name: tuple(form.read(found, problems=sink_of(faults))) for name, found in (places or {WHOLE: place}).items()
+    }
     if places and (place / MANIFEST).is_file():
         verify(Manifest.read(place / MANIFEST), parts)
-    return Corpus(parts)
+    return Corpus(parts, skipped=() if faults is None else tuple(faults.problems))
 
 
 def write(documents: Iterable[Document], path: str | Path, format: str = "jsonl", **options: FormatOption) -> Path:
@@ -218,7 +229,7 @@ def write(documents: Iterable[Document], path: str | Path, format: str = "jsonl"
 
 
 def check(
-    path: str | Path, format: str, *, types: Collection[str] | None = None, **options: FormatOption
+    path: str | Path, format: str = AUTO, *, types: Collection[str] | None = None, **options: FormatOption
 ) -> CheckResult:
     """Report every problem in a corpus: what cannot be read, overlaps, leaks between parts, types not in `types`.
 
@@ -228,7 +239,7 @@ def check(
     >>> report.errors, report.warnings, report.problems[0].message
     (0, 1, "document '2': has the same text as document '1'")
     """
-    found = check_corpus(Path(path), format_of(format, options), types=types)
+    found = check_corpus(Path(path), format_of(format, options, Path(path)), types=types)
     return CheckResult(found.problems, found.counts)
 
 
@@ -287,9 +298,10 @@ def existing_path(source: str | Path, format: str) -> Path:
     return path
 
 
-def format_of(name: str, options: FormatOptions) -> CorpusFormat:
-    """Return the format of this name with options of any plain type."""
-    return open_format(name, {key: as_text(value) for key, value in options.items()})
+def format_of(name: str, options: FormatOptions, path: Path | None = None) -> CorpusFormat:
+    """Return the format of this name with options of any plain type; with a path, `auto` recognises its format."""
+    settings = {key: as_text(value) for key, value in options.items()}
+    return open_format(name, settings) if path is None else format_at(path, name, settings)
 
 
 def _documents(notes: Iterable[Document]) -> tuple[Document, ...]:

@@ -14,7 +14,7 @@ import torch
 from wardround.api.quiet import warnings_if
 from wardround.api.results import Result, Scores, mode_scores, run_charts
 from wardround.api.trained_model import Model, load
-from wardround.errors import StudyError, UsageError
+from wardround.errors import CorpusWarning, StudyError, UsageError
 from wardround.federation.coordinator import Round
 from wardround.federation.federation import SiteId
 from wardround.reports.page import Chart
@@ -22,6 +22,7 @@ from wardround.reports.progress import StudyProgress
 from wardround.reports.score_tables import study_tables
 from wardround.reports.tables import Table
 from wardround.studies.assemble import check_network
+from wardround.studies.data_check import site_findings
 from wardround.studies.one_machine import run_on_one_machine
 from wardround.studies.run_folder import RunFolder
 from wardround.studies.run_reading import write_own_report
@@ -334,6 +335,9 @@ def run(
     watcher = _Watcher(shown, on_round, on_scores)
     if threads < 1:
         raise UsageError(f"threads is {threads}; it must be above zero")
+    if progress:
+        for sentence in _warnings_about_notes(settings):
+            warnings.warn(sentence, CorpusWarning, stacklevel=2)
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
@@ -349,6 +353,14 @@ def run(
         torch.set_num_threads(before)
     write_own_report(folder)
     return StudyResult(described, folder.path, outcome)
+
+
+def _warnings_about_notes(study: StudySettings) -> Iterator[str]:
+    """Yield what `wardround study check` finds in the notes of sites; the built-in hospitals need no check."""
+    for name, section in study.sites.items():
+        if section.data is not None:
+            found = site_findings(study, name)
+            yield from (f"[sites.{name}] {text}" for text in (*found.missing, *found.warnings))
 
 
 def _named(section: str | Section, key: str) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,8 @@ from wardround.api.corpus import CorpusSource, FormatOptions, corpus_of, existin
 from wardround.api.quiet import warnings_if
 from wardround.api.results import Result, Scores, mode_scores, run_charts
 from wardround.api.trained_model import Model, load, model_folder
+from wardround.corpora.gold import gold_warnings
+from wardround.corpora.skipped_faults import SkippedFaults
 from wardround.corpora.type_names import checked_tag_set, in_tag_set
 from wardround.errors import CorpusWarning, UsageError
 from wardround.models.families import ModelChoice
@@ -29,7 +31,16 @@ from wardround.settings import as_text
 from wardround.studies.assemble import TaskChoice, chosen_types, default_training, task_at_one_site
 from wardround.studies.run_folder import RunFolder
 from wardround.studies.run_tracking import tracked_training
-from wardround.studies.single_site import Outcome, Site, load_part, load_site, pick_device, site_of, train_at_one_site
+from wardround.studies.single_site import (
+    Outcome,
+    Site,
+    SiteData,
+    load_part,
+    load_site,
+    pick_device,
+    site_of,
+    train_at_one_site,
+)
 from wardround.studies.transfer_run import (
     TransferSettings,
     begin,
@@ -38,7 +49,7 @@ from wardround.studies.transfer_run import (
     training_of,
     transfer_table,
 )
-from wardround.tasks.task import TaskScore
+from wardround.tasks.task import Task, TaskScore
 from wardround.tasks.task_table import task_of
 from wardround.training.training_config import TrainingConfig
 
@@ -168,6 +179,7 @@ def train(
     model: Options | None = None,
     training: Options | None = None,
     format_options: FormatOptions | None = None,
+    skip_faulty: bool = False,
     seed: int = 0,
     device: str = "auto",
     track: Sequence[str] = (),
@@ -192,6 +204,7 @@ def train(
         negatives: unrelated pairs per related pair in training; by default all.
         model: options of the network, such as `{"lstm": 50}`.
         training: options of the training, such as `{"epochs": 20}`.
+        skip_faulty: leave out faulty mentions, lines and files of the notes, and list them in the warnings.
         seed: the same seed gives the same model on the same machine.
         device: auto, cpu, cuda or cuda:N.
         track: trackers that receive the scores: tensorboard, mlflow.
@@ -212,11 +225,12 @@ def train(
             family,
         )
         config = default_training(choice, _as_settings(training), task=task, seed=seed)
-        site = _site(data, format, format_options)
+        site = _site(data, format, format_options, skip_faulty=skip_faulty)
         notes = site.data.in_tag_set(checked_tag_set(tag_set))
         bound = task_at_one_site(
             TaskChoice(task, types, directed=directed, negatives=negatives), choice, notes.train, seed=seed
         )
+        site = _with_gold_warnings(site, notes, bound, types_are_chosen=types is not None)
         bound.model.to(pick_device(device))
         title = f"{Path(chosen_family(choice, task)[1].name).name} on {_name_of(data)}"
         folder = RunFolder(Path(out))
@@ -246,6 +260,7 @@ def transfer(
     model: Options | None = None,
     training: Options | None = None,
     format_options: FormatOptions | None = None,
+    skip_faulty: bool = False,
     seed: int = 0,
     device: str = "auto",
     progress: bool = True,
@@ -265,6 +280,7 @@ def transfer(
         fraction: share of the training notes to train on.
         model: options of the network.
         training: options of the training.
+        skip_faulty: leave out faulty mentions, lines and files of the notes, and list them in the warnings.
         progress: whether a progress bar and warnings are shown; warnings about the notes are also in the result.
 
     >>> import wardround
@@ -275,7 +291,8 @@ def transfer(
     with warnings_if(progress):
         settings = TransferSettings(up_to, past_gaps, tuple(freeze), freeze_up_to)
         choice = ModelChoice(preset, encoder, None if vectors is None else Path(vectors), _as_settings(model))
-        start, site = load_source(Path(source)), _site(data, format, format_options)
+        start = load_source(Path(source))
+        site = _site(data, format, format_options, skip_faulty=skip_faulty)
         target = target_network(start, choice, chosen_types(site.data.train, types), seed=seed)
         config = training_of(target, _as_settings(training), seed=seed)
         notes = part_of(site.data, fraction, seed=seed)
@@ -284,6 +301,7 @@ def transfer(
         name = path.parent.name if path.name == "model" else path.name  # of the run: all model folders have one name
         layers = transfer_table(beginning, f"{name} up to {beginning.report.up_to}")
         folder, task = RunFolder(Path(out)), task_of(target.to(pick_device(device)))
+        site = _with_gold_warnings(site, notes, task, types_are_chosen=types is not None)
         with _progress(folder, config, progress) as listener:
             outcome = train_at_one_site(task, notes, config, folder=folder, listener=listener, notes=beginning.notes())
         result = TrainingResult(
@@ -299,6 +317,7 @@ def evaluate(
     *,
     format: str = "",
     format_options: FormatOptions | None = None,
+    skip_faulty: bool = False,
     leakage: bool | None = None,
     tag_set: str = "",
     device: str = "auto",
@@ -308,6 +327,7 @@ def evaluate(
     Args:
         model: a model, or the folder of one.
         data: a corpus, documents, or a path with its `format`.
+        skip_faulty: leave out faulty mentions, lines and files, and warn about them.
         leakage: whether to count what redaction would leave readable; by default if all types identify people.
         tag_set: rename the types of the notes to those of this tag set of identifying types.
 
@@ -318,7 +338,10 @@ def evaluate(
     """
     loaded = model if isinstance(model, Model) else load(model, device=device)
     if isinstance(data, str | Path):
-        notes = load_part(existing_path(data, format), format_of(format, format_options or {}), "test")
+        path, faults = existing_path(data, format), SkippedFaults() if skip_faulty else None
+        notes = load_part(path, format_of(format, format_options or {}, path), "test", faults=faults)
+        for sentence in faults.sentences() if faults else ():
+            warnings.warn(sentence, CorpusWarning, stacklevel=2)
     else:
         corpus = corpus_of(data)
         if corpus.is_split and not corpus.test:
@@ -326,18 +349,30 @@ def evaluate(
         notes = list(corpus.test if corpus.is_split else corpus)
     documents = in_tag_set(notes, checked_tag_set(tag_set))
     task = task_of(loaded.task.model, leakage=leakage)
+    for sentence in gold_warnings({"scored": documents}, task.entity_types, types_are_chosen=False):
+        warnings.warn(sentence, CorpusWarning, stacklevel=2)
     name = "model" if isinstance(model, Model) else model_folder(model).resolve().name
     return Evaluation(task.score(documents), f"{name} on {_name_of(data)}")
 
 
-def _site(data: CorpusSource, format: str, options: FormatOptions | None) -> Site:
+def _site(data: CorpusSource, format: str, options: FormatOptions | None, *, skip_faulty: bool) -> Site:
     if isinstance(data, str | Path):
-        site = load_site(existing_path(data, format), format_of(format, options or {}))
+        path, faults = existing_path(data, format), SkippedFaults() if skip_faulty else None
+        site = load_site(path, format_of(format, options or {}, path), faults=faults)
     else:
         site = site_of(corpus_of(data).parts)
     for warning in site.warnings:
         warnings.warn(warning, CorpusWarning, stacklevel=3)
     return site
+
+
+def _with_gold_warnings(site: Site, notes: SiteData, task: Task, *, types_are_chosen: bool) -> Site:
+    """Return the site with warnings about annotation that is missing or not used, and warn about it."""
+    parts = {"training": notes.train, "development": notes.dev, "test": notes.test}
+    found = tuple(gold_warnings(parts, task.entity_types, types_are_chosen=types_are_chosen))
+    for warning in found:
+        warnings.warn(warning, CorpusWarning, stacklevel=3)
+    return replace(site, warnings=(*site.warnings, *found))
 
 
 def _as_settings(options: Options | None) -> dict[str, str]:

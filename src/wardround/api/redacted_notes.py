@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -15,7 +16,8 @@ from wardround.api.corpus import FormatOptions, format_of
 from wardround.api.trained_model import Model, as_document, load, model_folder
 from wardround.corpora.corpus_files import refuse_existing
 from wardround.corpora.corpus_format import check_choice
-from wardround.errors import UsageError
+from wardround.corpora.skipped_faults import SkippedFaults, sink_of
+from wardround.errors import CorpusWarning, UsageError
 from wardround.redaction.outputs import check_output, output_for
 from wardround.redaction.patterns import Language
 from wardround.redaction.redaction_run import AUDIT, redact_into
@@ -145,6 +147,7 @@ def redact_folder(
     seed_file: str | Path | None = None,
     review: str | Path | None = None,
     resume: bool = False,
+    skip_faulty: bool = False,
     device: str = "auto",
     progress: bool = True,
 ) -> RedactedFolder:
@@ -157,6 +160,7 @@ def redact_folder(
         model: the folder of a model that finds identifying entities.
         review: an HTML page to write, which shows redacted notes.
         resume: whether an interrupted run is continued.
+        skip_faulty: leave out faulty mentions, lines and files of the notes, and warn about them.
         progress: whether a progress bar is shown.
 
     The other options are those of `redact`.
@@ -176,6 +180,7 @@ def redact_folder(
         seed_file=seed_file,
         review=review,
         resume=resume,
+        skip_faulty=skip_faulty,
         device=device,
         progress=progress,
     )
@@ -192,20 +197,23 @@ def write_redacted(
     seed_file: str | Path | None = None,
     review: str | Path | None = None,
     resume: bool = False,
+    skip_faulty: bool = False,
     device: str = "auto",
     progress: bool = True,
 ) -> RedactedFolder:
     """Redact notes into a folder, as `redact_folder` does."""
     page = None if review is None else Path(review)
     key = settings.key(None if seed_file is None else Path(seed_file), resume=resume)
-    form = format_of(format, format_options or {})
+    named_path = Path(notes) if isinstance(notes, str | Path) else None
+    form, faults = format_of(format, format_options or {}, named_path), SkippedFaults() if skip_faulty else None
+    format = form.name
     check_output(format, form)
     for path in (out, page):
         if path is not None and not resume:
             refuse_existing(path)
     task = None if model is None else load(model, device=device).task
     redaction = settings.redaction(task, key)
-    documents = form.read(Path(notes)) if isinstance(notes, str | Path) else notes
+    documents = form.read(Path(notes), problems=sink_of(faults)) if isinstance(notes, str | Path) else notes
     named = " ".join((format, *(f"{name}={value}" for name, value in (format_options or {}).items())))
     done = redact_into(
         out,
@@ -222,6 +230,8 @@ def write_redacted(
     for note in track(done, description="notes", console=Console(stderr=True, quiet=not progress)):
         count += 1
         hidden.update(mark.type for mark in note.redacted.marks)
+    for sentence in faults.sentences() if faults else ():
+        warnings.warn(sentence, CorpusWarning, stacklevel=2)
     return RedactedFolder(out, out / AUDIT, count, hidden)
 
 

@@ -54,7 +54,7 @@ def leakage(
 
     if bool(data) != bool(format):
         raise UsageError("name the notes by --data and --format, or leave both out for built-in notes")
-    notes = training_notes(data, chosen_format(format, option)) if data else ()
+    notes = training_notes(data, chosen_format(format, option, data)) if data else ()
     findings = audit_leakage(read_study(study), notes, rounds=rounds)
     passes = findings.passes(highest_recall)
     with printed(json) as result:

@@ -19,6 +19,7 @@ from wardround.cli.provision import (
     StudyFile,
     Vectors,
     require_flare,
+    show_status,
 )
 from wardround.errors import UsageError
 
@@ -79,25 +80,46 @@ def approve(
 
 @app.command()
 def start(
-    kit: KitFolder, vectors: Vectors = None, public: Public = None, start: Start = None, track: Track = ""
+    kit: KitFolder,
+    vectors: Vectors = None,
+    public: Public = None,
+    start: Start = None,
+    track: Track = "",
+    again: Annotated[
+        bool, typer.Option("--again", help="Also if the study has finished: score it again and end it at the sites.")
+    ] = False,
 ) -> None:
     """Run or resume the study to its end. Ctrl-C stops it without losing anything."""
     with require_flare():
         from wardround.federation.engines.flare.supervisor import exec_supervisor
         from wardround.provisioning.kits import read_kit
         from wardround.studies.networked import coordinator_study
+        from wardround.studies.party_status import has_finished
         from wardround.studies.site_agent import LocalPaths, party_command
     from wardround.studies.assemble import check_start
     from wardround.studies.study_notes import public_documents
     from wardround.tracking.feeding import check_trackers
 
-    paths = LocalPaths(vectors, public, start)
-    study = coordinator_study(_coordinator_kit(read_kit(kit)), paths)
+    paths, opened = LocalPaths(vectors, public, start), _coordinator_kit(read_kit(kit))
+    if has_finished(opened) and not again:
+        typer.echo(f"the study has finished; report {opened.path / 'run' / 'report.html'}; --again scores it once more")
+        return
+    study = coordinator_study(opened, paths)
     check_start(study)  # now, while the user can see the error
     public_documents(study)
     check_trackers(listed(track) or ())
     tracking = ("--track", track) if track else ()
     raise typer.Exit(exec_supervisor((*party_command("coordinator", kit, paths), *tracking)))
+
+
+@app.command()
+def status(kit: KitFolder, json: Json = False) -> None:
+    """Say whether the study waits, runs, was stopped or has finished, in which round, and which sites were absent."""
+    with require_flare():
+        from wardround.provisioning.kits import read_kit
+        from wardround.studies.party_status import coordinator_status
+    with printed(json) as result:
+        show_status(coordinator_status(_coordinator_kit(read_kit(kit))), result)
 
 
 @app.command(hidden=True)

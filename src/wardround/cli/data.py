@@ -18,22 +18,27 @@ from wardround.cli.options import (
     FORMAT_HELP,
     Format,
     FormatOptions,
+    SkipFaulty,
     StudyFile,
     chosen_format,
     listed,
     refuse_existing,
+    show_skipped,
+    skipped_faults,
 )
-from wardround.cli.printing import Json, Result, printed
+from wardround.cli.printing import Json, Result, printed, tables_as_csv
 from wardround.corpora.brat import Brat
 from wardround.corpora.check import WHOLE
 from wardround.corpora.check import check as check_corpus
-from wardround.corpora.conversion import convert_corpus, split_corpus
+from wardround.corpora.conversion import Misfits, convert_corpus, split_corpus
 from wardround.corpora.corpus_files import open_for_writing
 from wardround.corpora.corpus_format import Problem
 from wardround.corpora.formats import writable_format
+from wardround.corpora.skipped_faults import sink_of
 from wardround.corpora.splits import find_splits
 from wardround.corpora.stats import Counts, count
 from wardround.corpora.synthetic import CLINICAL_TYPES, clinical_hospitals
+from wardround.reports.corpus_tables import corpus_tables
 from wardround.reports.tables import Table as ReportTable
 from wardround.text.plain_text import neutralise
 
@@ -41,6 +46,10 @@ __all__ = ["app"]
 
 app = typer.Typer(help="Check, convert, count and split corpora; see who annotates what.", no_args_is_help=True)
 
+_MISFITS = (
+    "What happens to entities, relations and documents that the new format cannot hold: refuse stops at the first, "
+    "drop leaves them out and counts them."
+)
 _MOST_COLUMNS = 12  # with more sites, each site has a row instead of a column
 NewFolder = Annotated[Path, typer.Argument(help="The folder to write; must be new or empty.")]
 Source = Annotated[Path, typer.Argument(help="A file, a folder, or a folder that holds train, dev and test.")]
@@ -55,7 +64,7 @@ def check(
     json: Json = False,
 ) -> None:
     """Report every problem in a corpus; exit with 1 if there is an error."""
-    report = check_corpus(path, chosen_format(format, option), types=listed(types))
+    report = check_corpus(path, chosen_format(format, option, path), types=listed(types))
     with printed(json) as result:
         result.declare("problems")
         for problem in report.problems:
@@ -82,28 +91,44 @@ def convert(
     to_option: Annotated[
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="An option of the target's format.")
     ] = None,
+    skip_faulty: SkipFaulty = False,
+    misfits: Annotated[Misfits, typer.Option(help=_MISFITS)] = Misfits.REFUSE,
     json: Json = False,
 ) -> None:
     """Write a corpus in another format, read it again, and say what the new format could not hold."""
-    reader = chosen_format(source_format, from_option)
+    reader, faults = chosen_format(source_format, from_option, source), skipped_faults(skip_faulty)
     writer = writable_format(chosen_format(target_format, to_option))
     refuse_existing(target)
     with printed(json) as result:
         result.declare("parts")
-        for part in convert_corpus(source, target, reader=reader, writer=writer):
+        parts = convert_corpus(
+            source, target, reader=reader, writer=writer, drop=misfits is Misfits.DROP, problems=sink_of(faults)
+        )
+        for part in parts:
             lines = [f"{part.path.name}: {_number(part.documents, 'document')}"]
             for kind, lost in part.losses.items():
                 what = "discontinuous entities" if kind == "discontinuous" else kind
                 lines.append(f"{part.path.name}: the format {target_format} does not hold {lost:,} {what}")
+            for kind, dropped in part.dropped.items():
+                lines.append(f"{part.path.name}: dropped {dropped:,} {kind} that do not fit the format {target_format}")
             result.item("\n".join(lines), parts=asdict(part))
+        show_skipped(faults, result)
 
 
 @app.command()
-def stats(path: Source, format: Format, option: FormatOptions = None, json: Json = False) -> None:
+def stats(
+    path: Source,
+    format: Format,
+    option: FormatOptions = None,
+    skip_faulty: SkipFaulty = False,
+    json: Json = False,
+) -> None:
     """Count documents, entities and relations by split and by type."""
-    reader = chosen_format(format, option)
-    counts = {name: count(reader.read(part)) for name, part in (find_splits(path) or {WHOLE: path}).items()}
+    reader, faults = chosen_format(format, option, path), skipped_faults(skip_faulty)
+    parts = find_splits(path) or {WHOLE: path}
+    counts = {name: count(reader.read(part, problems=sink_of(faults))) for name, part in parts.items()}
     with printed(json) as result:
+        show_skipped(faults, result)
         _show_counts(counts, result)
 
 
@@ -113,16 +138,18 @@ def split(
     out: NewFolder,
     format: Format,
     option: FormatOptions = None,
+    skip_faulty: SkipFaulty = False,
     dev: Annotated[float, typer.Option(min=0, max=1, help="The fraction for development.")] = 0.1,
     test: Annotated[float, typer.Option(min=0, max=1, help="The fraction for the test.")] = 0.1,
     seed: Annotated[int, typer.Option(help="The same seed splits the same texts in the same way.")] = 0,
     json: Json = False,
 ) -> None:
     """Split a corpus into train, dev and test, and write split.json, which reveals later changes."""
-    reader = chosen_format(format, option)
+    reader, faults = chosen_format(format, option, path), skipped_faults(skip_faulty)
     refuse_existing(out)
-    parts = split_corpus(path, out, reader, dev=dev, test=test, seed=seed)
+    parts = split_corpus(path, out, reader, dev=dev, test=test, seed=seed, problems=sink_of(faults))
     with printed(json) as result:
+        show_skipped(faults, result)
         result.line(_sizes(parts), folder=out, documents={name: len(part) for name, part in parts.items()})
 
 
@@ -204,6 +231,9 @@ def _show_counts(counts: Mapping[str, Counts], result: Result) -> None:
     """Print a table of the counts of each split, and a table by type for entities and for relations."""
     result.values(counts={name: _as_json(one) for name, one in counts.items()})
     if result.as_json:
+        return
+    if tables_as_csv.get():
+        result.show(*corpus_tables(counts))
         return
     console, found = Console(), list(counts.values())
 

@@ -8,10 +8,9 @@ from typing import Annotated
 import typer
 
 from wardround.api.one_site import evaluate
-from wardround.cli.options import Device, Format, FormatOptions, ModelFolder, PhiTagSet
+from wardround.cli.options import Device, Format, FormatOptions, ModelFolder, PhiTagSet, SkipFaulty, format_settings
 from wardround.cli.printing import Json, printed
 from wardround.corpora.corpus_files import open_for_writing
-from wardround.settings import parse_settings
 from wardround.studies.single_site import figures_of
 
 __all__ = ["command"]
@@ -24,6 +23,7 @@ def command(
     ],
     format: Format,
     option: FormatOptions = None,
+    skip_faulty: SkipFaulty = False,
     device: Device = "auto",
     csv: Annotated[Path | None, typer.Option(help="Also write the scores to this CSV file.")] = None,
     details: Annotated[bool, typer.Option(help="Show MUC categories and confusions.")] = False,
@@ -35,11 +35,13 @@ def command(
     json: Json = False,
 ) -> None:
     """Score by type with bootstrap intervals: entities strict and relaxed, relations with and without gold entities."""
+    format, options = format_settings(format, option, data)
     evaluation = evaluate(
         model,
         data,
         format=format,
-        format_options=parse_settings(option),
+        format_options=options,
+        skip_faulty=skip_faulty,
         leakage=leakage,
         tag_set=tag_set,
         device=device,

@@ -17,7 +17,7 @@ from typer.core import TyperGroup
 
 from wardround import __version__
 from wardround.cli.exit_codes import ExitCode
-from wardround.cli.printing import Verbosity, is_quiet, verbosity
+from wardround.cli.printing import Verbosity, is_quiet, tables_as_csv, verbosity
 from wardround.errors import CorpusWarning, FederationError, UsageError, WardroundError
 from wardround.process_hardening import forbid_core_dumps
 from wardround.settings import OldNameWarning
@@ -66,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         arguments = sys.argv[1:]
     for name, value in _QUIET.items():
         os.environ.setdefault(name, value)
-    before = verbosity.set(Verbosity.NORMAL)
+    before, as_csv = verbosity.set(Verbosity.NORMAL), tables_as_csv.set(False)
     try:
         with warnings.catch_warnings(), _log_messages():
             warnings.showwarning = _show_warning
@@ -90,6 +90,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(ExitCode.UNEXPECTED)
     finally:
         verbosity.reset(before)
+        tables_as_csv.reset(as_csv)
 
 
 def _places(error: BaseException) -> list[str]:
@@ -205,7 +206,9 @@ def _root(
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Also print what happens, and the places of an error; never a note.")
     ] = False,
+    csv: Annotated[bool, typer.Option("--csv", help="Print tables as CSV, with unrounded numbers.")] = False,
 ) -> None:
+    tables_as_csv.set(csv)
     if quiet and verbose:
         raise UsageError("--quiet and --verbose exclude each other; give one of them")
     if quiet:

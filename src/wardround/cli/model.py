@@ -23,10 +23,12 @@ app = typer.Typer(no_args_is_help=True)
 def show(model: ModelFolder, json: Json = False) -> None:
     """Show types, tagging scheme, the layer groups with their sizes, and what a transferred model copied."""
     # Imported here, because the other command needs no torch.
+    from wardround.models.model_files import CARD
     from wardround.models.saved import load_model, model_card
     from wardround.studies.transfer_run import saved_transfer_table
 
-    loaded, card = load_model(model), model_card(model)
+    folder = model / "model" if (model / "model" / CARD).is_file() else model  # the run folder around it
+    loaded, card = load_model(folder), model_card(folder)
     facts: dict[str, Cell] = {"kind": card["kind"]}
     if "scheme" in card["config"]:
         facts["scheme"] = card["config"]["scheme"]

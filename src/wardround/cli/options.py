@@ -9,9 +9,12 @@ from typing import Annotated
 
 import typer
 
+from wardround.cli.printing import Result, notice
 from wardround.corpora.corpus_files import refuse_existing
 from wardround.corpora.corpus_format import CorpusFormat, LineCodec, Reporter, fail_on_error
 from wardround.corpora.formats import BUILT_IN_FORMATS, open_format
+from wardround.corpora.recognition import AUTO, recognise
+from wardround.corpora.skipped_faults import SkippedFaults
 from wardround.corpora.type_names import checked_tag_set
 from wardround.errors import CorpusError, UsageError
 from wardround.settings import parse_settings
@@ -25,22 +28,38 @@ __all__ = [
     "Format",
     "FormatOptions",
     "ModelFolder",
+    "ModelOptions",
     "OutFolder",
     "PhiTagSet",
+    "SkipFaulty",
     "StudyFile",
     "Track",
+    "TrainingOptions",
     "Types",
     "checked_tag_set",
     "chosen_format",
+    "format_settings",
     "listed",
     "refuse_existing",
+    "show_skipped",
+    "skipped_faults",
     "standard_input",
 ]
 
-FORMAT_HELP = f"One of {', '.join(BUILT_IN_FORMATS)}, or a format of an installed package."
+FORMAT_HELP = f"One of {', '.join(BUILT_IN_FORMATS)}, a format of an installed package, or auto."
 Format = Annotated[str, typer.Option("--format", help=FORMAT_HELP)]
 FormatOptions = Annotated[
     list[str] | None, typer.Option("--option", metavar="NAME=VALUE", help="An option of the format.")
+]
+ModelOptions = Annotated[
+    list[str] | None, typer.Option("--model-option", metavar="NAME=VALUE", help="For example scheme=BIOES.")
+]
+TrainingOptions = Annotated[
+    list[str] | None, typer.Option("--training-option", metavar="NAME=VALUE", help="For example epochs=20.")
+]
+SkipFaulty = Annotated[
+    bool,
+    typer.Option("--skip-faulty", help="Leave out faulty mentions, lines and files; count and list them."),
 ]
 Types = Annotated[str | None, typer.Option("--types", help="Entity types, comma-separated; all by default.")]
 PhiTagSet = Annotated[
@@ -55,7 +74,7 @@ OutFolder = Annotated[Path, typer.Option("--out", help=OUT_HELP, file_okay=False
 Track = Annotated[
     str, typer.Option("--track", help="Track the run with tensorboard, mlflow, or both (comma-separated).")
 ]
-ModelFolder = Annotated[Path, typer.Argument(help="A model folder, which `wardround train` wrote.")]
+ModelFolder = Annotated[Path, typer.Argument(help="A model folder, or the run folder of `wardround train`.")]
 
 
 def _existing_study(path: Path) -> Path:
@@ -70,9 +89,38 @@ def _existing_study(path: Path) -> Path:
 StudyFile = Annotated[Path, typer.Argument(help="A study file, TOML.", callback=_existing_study)]
 
 
-def chosen_format(name: str, options: list[str] | None) -> CorpusFormat:
-    """Return the format that the two options name."""
-    return open_format(name, parse_settings(options))
+def chosen_format(name: str, options: list[str] | None, path: Path | None = None) -> CorpusFormat:
+    """Return the format that the two options name; with the path of a corpus, `auto` recognises its format."""
+    return open_format(*format_settings(name, options, path))
+
+
+def format_settings(name: str, options: list[str] | None, path: Path | None = None) -> tuple[str, dict[str, str]]:
+    """Return the name and the settings of a format; say which one `auto` has recognised, and why."""
+    settings = parse_settings(options)
+    if name != AUTO or path is None:
+        return name, settings
+    found = recognise(path)
+    notice(f"wardround: {found}")
+    return found.name, {**found.options, **settings}
+
+
+def skipped_faults(skip_faulty: bool) -> SkippedFaults | None:
+    """Return what collects faulty parts under `--skip-faulty`."""
+    return SkippedFaults() if skip_faulty else None
+
+
+def show_skipped(faults: SkippedFaults | None, result: Result) -> None:
+    """Print how many faulty parts were left out and which; the JSON object lists all under `skipped`."""
+    if faults is None:
+        return
+    for sentence in faults.sentences():
+        notice(f"wardround: {sentence}")
+    result.values(
+        skipped=[
+            {"file": None if found.path is None else found.path.name, "line": found.line, "message": found.message}
+            for found in faults.problems
+        ]
+    )
 
 
 def listed(text: str | None) -> tuple[str, ...] | None:

@@ -12,10 +12,21 @@ from rich.progress import track
 from rich.text import Text
 
 from wardround.api.trained_model import load
-from wardround.cli.options import Device, FormatOptions, ModelFolder, chosen_format, refuse_existing, standard_input
-from wardround.cli.printing import Json, printed, progress_console
+from wardround.cli.options import (
+    Device,
+    FormatOptions,
+    ModelFolder,
+    SkipFaulty,
+    chosen_format,
+    refuse_existing,
+    show_skipped,
+    skipped_faults,
+    standard_input,
+)
+from wardround.cli.printing import Json, notice, printed, progress_console
 from wardround.corpora.formats import writable_format
 from wardround.corpora.jsonl import Jsonl
+from wardround.corpora.skipped_faults import sink_of
 from wardround.corpora.stats import Tally
 from wardround.reports.marked_notes import highlight
 from wardround.text.document import Document
@@ -29,6 +40,7 @@ def command(
     notes: Annotated[Path, typer.Argument(help="Notes: a file or folder, or - for standard input.")],
     format: Annotated[str, typer.Option(help="text, brat, jsonl or any other format of `wardround data`.")] = "text",
     option: FormatOptions = None,
+    skip_faulty: SkipFaulty = False,
     out: Annotated[Path | None, typer.Option(help="A new file or folder to write; by default, show in colour.")] = None,
     to: Annotated[str, typer.Option(help="brat, jsonl, conll or any other format that can be written.")] = "jsonl",
     to_option: Annotated[
@@ -37,15 +49,24 @@ def command(
     device: Device = "auto",
     json: Json = False,
 ) -> None:
-    """Find entities; write them as brat, JSONL or CoNLL, or show them in the terminal."""
+    """Find entities; write them as brat, JSONL or CoNLL, or show them in the terminal.
+
+    Standard input (-) is one note, or a note on each line with --format jsonl; without --out, the notes are then
+    written to standard output as lines of JSON.
+    """
     writer = writable_format(chosen_format(to, to_option))
     if out is not None:
         refuse_existing(out)
-    documents = standard_input() if str(notes) == "-" else chosen_format(format, option).read(notes)
+    piped, faults = str(notes) == "-", skipped_faults(skip_faulty)
+    form = chosen_format(format, option, None if piped else notes)
+    documents = standard_input(form.line_codec) if piped else form.read(notes, problems=sink_of(faults))
     loaded = load(model, device=device)
     found = loaded.pipe(documents)
     if out is None and json:
         _print_documents(found)
+    elif out is None and piped:
+        for document in found:
+            typer.echo(_as_line(document))
     elif out is None:
         console = Console()
         for document in found:
@@ -56,13 +77,19 @@ def command(
         with printed(json) as result:
             writer.write(written.watch(track(found, description="notes", console=progress_console())), out)
             result.line(str(out), out=out, documents=written.counts.documents, entities=written.counts.entities)
+            show_skipped(faults, result)
+            return
+    for sentence in faults.sentences() if faults else ():
+        notice(f"wardround: {sentence}")
+
+
+def _as_line(document: Document) -> str:
+    return Jsonl().line_codec.encode(document)
 
 
 def _print_documents(documents: Iterable[Document]) -> None:
     """Print `{"documents": […]}` as the notes come, in constant memory; each has the form of a line of JSONL."""
-    codec = Jsonl().line_codec
-    assert codec is not None, "JSONL has one document on each line"
     typer.echo('{"documents": [', nl=False)
     for number, document in enumerate(documents):
-        typer.echo((",\n" if number else "\n") + codec.encode(document), nl=False)
+        typer.echo((",\n" if number else "\n") + _as_line(document), nl=False)
     typer.echo("\n]}")

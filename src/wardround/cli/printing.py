@@ -19,7 +19,17 @@ from wardround.text.plain_text import neutralise
 if TYPE_CHECKING:
     from wardround.reports.tables import Table
 
-__all__ = ["Json", "Result", "Verbosity", "is_quiet", "notice", "printed", "progress_console", "verbosity"]
+__all__ = [
+    "Json",
+    "Result",
+    "Verbosity",
+    "is_quiet",
+    "notice",
+    "printed",
+    "progress_console",
+    "tables_as_csv",
+    "verbosity",
+]
 
 Json = Annotated[
     bool,
@@ -35,6 +45,7 @@ class Verbosity(Enum):
     VERBOSE = "verbose"  # also log messages and the places of a traceback
 
 
+tables_as_csv: ContextVar[bool] = ContextVar("tables_as_csv", default=False)  # set by the root option --csv
 verbosity: ContextVar[Verbosity] = ContextVar("verbosity", default=Verbosity.NORMAL)  # set by the root options
 
 
@@ -78,12 +89,12 @@ class Result:
         """Print a table; the JSON object contains `data` under `name`, or the rows of the table with all digits."""
         self.values(**{name: table.to_records() if data is None else data})
         if not self.as_json:
-            (console or Console()).print(table.to_rich())
+            _print_tables(console or Console(), table)
 
     def show(self, *tables: Table) -> None:
         """Print tables for people only, where the JSON object has the same figures in another form."""
         if not self.as_json:
-            Console().print(*(table.to_rich() for table in tables))
+            _print_tables(Console(), *tables)
 
     def values(self, **values: Any) -> None:
         """Add values to the JSON object only."""
@@ -98,6 +109,14 @@ class Result:
         """Print the JSON object."""
         if self.as_json:
             typer.echo(json.dumps(_plain(self._values), allow_nan=False))
+
+
+def _print_tables(console: Console, *tables: Table) -> None:
+    """Print tables within the width of the terminal, or as CSV, with an empty line between two."""
+    if tables_as_csv.get():
+        typer.echo("\n".join(table.to_csv() for table in tables), nl=False)
+    else:
+        console.print(*(part.to_rich() for table in tables for part in table.in_width(console.width)))
 
 
 @contextmanager

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from wardround.cli.printing import Json, printed
+from wardround.cli.printing import Json, Result, printed
 from wardround.errors import UsageError
+from wardround.text.plain_text import neutralise
 
 __all__ = [
     "Approval",
@@ -31,6 +32,7 @@ __all__ = [
     "make_kit",
     "make_request",
     "require_flare",
+    "show_status",
 ]
 
 StudyFile = Annotated[Path, typer.Argument(help="The study, a TOML file.", exists=True, dir_okay=False)]
@@ -117,3 +119,9 @@ def make_kit(folder: Path, approval: Path, *, json: bool) -> None:
         result.line(line, coordinator=coordinator, expires=kit.expires.isoformat())
         line = "Compare this fingerprint with the coordinator by another channel than the approval:"
         result.line(f"{line}\n{kit.fingerprint}", fingerprint=kit.fingerprint)
+
+
+def show_status(status: Mapping[str, Any], result: Result) -> None:
+    """Print what a party is doing, one fact on each line."""
+    for name, value in status.items():
+        result.line(neutralise(f"{name:<15} {value}"), **{name.replace(" ", "_"): value})

@@ -9,12 +9,11 @@ import typer
 
 from wardround.api.redacted_notes import redacted_documents, redaction_settings, write_redacted
 from wardround.api.trained_model import load
-from wardround.cli.options import Device, FormatOptions, standard_input
+from wardround.cli.options import Device, FormatOptions, SkipFaulty, format_settings, standard_input
 from wardround.cli.printing import Json, is_quiet, notice, printed
 from wardround.corpora.formats import open_format
 from wardround.errors import UsageError
 from wardround.redaction.replacing import How
-from wardround.settings import parse_settings
 
 __all__ = ["command"]
 
@@ -41,6 +40,7 @@ def command(
     ] = None,
     format: Annotated[str, typer.Option(help="text, brat, jsonl or any other format that can be written.")] = "text",
     option: FormatOptions = None,
+    skip_faulty: SkipFaulty = False,
     how: Annotated[How, typer.Option(help="What replaces the hidden text.")] = How.MASK,
     threshold: Annotated[float | None, typer.Option(help=_THRESHOLD)] = None,
     patterns: Annotated[bool, typer.Option(help="Also hide dates, numbers and addresses by their form.")] = True,
@@ -63,7 +63,7 @@ def command(
     if out is None and (str(notes) != "-" or review is not None or resume):
         raise UsageError("give a folder to write to: --out FOLDER; only standard input is redacted without a folder")
     settings = redaction_settings(how.value, language, threshold, patterns=patterns, patient=patient, ids=ids)
-    options = parse_settings(option)
+    format, options = format_settings(format, option, None if str(notes) == "-" else notes)
     form = open_format(format, options)
     documents = standard_input(form.line_codec) if str(notes) == "-" else notes
     if model is None:
@@ -86,6 +86,7 @@ def command(
         seed_file=seed_file,
         review=review,
         resume=resume,
+        skip_faulty=skip_faulty,
         device=device,
         progress=not is_quiet(),
     )

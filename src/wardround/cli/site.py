@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wardround.cli.options import Device, FormatOptions, chosen_format
+from wardround.cli.options import Device, FormatOptions, SkipFaulty, chosen_format, format_settings
 from wardround.cli.printing import Json, printed
 from wardround.cli.provision import (
     Approval,
@@ -23,10 +23,11 @@ from wardround.cli.provision import (
     make_kit,
     make_request,
     require_flare,
+    show_status,
 )
+from wardround.corpora.skipped_faults import SkippedFaults
 from wardround.corpora.type_names import nearest_type
 from wardround.errors import UsageError
-from wardround.settings import parse_settings
 from wardround.text.plain_text import neutralise
 from wardround.text.tag_sets import TagSet
 
@@ -54,6 +55,7 @@ def complete(folder: RequestFolder, approval: Approval, json: Json = False) -> N
 def review(
     kit: KitFolder,
     accept: Annotated[bool, typer.Option("--accept", help="Accept the study, so that the site answers.")] = False,
+    by: Annotated[str, typer.Option("--by", help="Who accepts, for the record; by default the user's name.")] = "",
     vectors: Vectors = None,
     public: Public = None,
     audit: Annotated[
@@ -90,7 +92,7 @@ def review(
     folder = site_agent.site_folder(opened)
     policy = read_site_policy(folder.path).leakage
     sections = review_study(study, opened.name, coordinator=address, policy=policy)
-    notes = training_notes(data, chosen_format(format, option)) if data else ()
+    notes = training_notes(data, chosen_format(format, option, data)) if data else ()
     findings = audit_for_review(study, folder, policy, notes, always=audit)
     if html is not None:
         write_review(html, study, sections, findings)
@@ -106,10 +108,22 @@ def review(
             result.line(f"  {findings.sentence}")
             result.table("leakage", findings.table, findings.as_json())
         if accept:
-            site_agent.accept(opened)
-        accepted = site_agent.has_accepted(opened)
-        state = "Accepted." if accepted else "Not accepted: add --accept to take part."
-        result.line(f"\n{state}", accepted=accepted)
+            site_agent.accept(opened, by=by)
+        accepted, how = site_agent.has_accepted(opened), site_agent.acceptance(opened)
+        state = "Not accepted: add --accept to take part."
+        if accepted:
+            state = "Accepted." if how == "yes" else f"Accepted {how}."
+        result.line("\n" + neutralise(state), accepted=accepted, acceptance=how)
+
+
+@app.command()
+def status(kit: KitFolder, json: Json = False) -> None:
+    """Say whether the study was accepted and runs here, what left last, and where the model is."""
+    with require_flare():
+        from wardround.provisioning.kits import read_kit
+        from wardround.studies.party_status import site_status
+    with printed(json) as result:
+        show_status(site_status(_site_kit(read_kit(kit))), result)
 
 
 @app.command()
@@ -118,6 +132,7 @@ def start(
     data: Annotated[Path | None, typer.Option(help="The notes: train, dev and test in a folder.", exists=True)] = None,
     format: Annotated[str, typer.Option("--format", help="The format of the notes.")] = "",
     option: FormatOptions = None,
+    skip_faulty: SkipFaulty = False,
     built_in: Annotated[str, typer.Option(help="For a rehearsal: a synthetic hospital instead of notes.")] = "",
     names: Annotated[
         Path | None,
@@ -145,11 +160,15 @@ def start(
     opened = _site_kit(read_kit(kit))
     if not site_agent.has_accepted(opened):
         raise UsageError(f"the study was not accepted; read `wardround site review {kit.name}`, then add --accept")
-    notes = SiteSection(data and data.resolve(), format, parse_settings(option), built_in, names)
+    format, options = format_settings(format, option, data)
+    notes = SiteSection(data and data.resolve(), format, options, built_in, names, skip_faulty=skip_faulty)
     paths = site_agent.LocalPaths(vectors, public)
     study = networked.study_of(opened, paths)
     # Read the notes now, while the user can see an error; later the site would only be absent, with an error code.
-    read = load_notes(opened.name, notes, seed=study.study.seed, types=study.types, tag_set=study.task.tag_set)
+    seed, tag_set, faults = study.study.seed, study.task.tag_set, SkippedFaults()
+    read = load_notes(opened.name, notes, seed=seed, types=study.types, tag_set=tag_set, faults=faults)
+    for sentence in faults.sentences():
+        typer.echo(neutralise(sentence))
     types = study.types if study.sites[opened.name].types else ()
     # Print type names that the study does not know, so that they can be mapped; this is shown only here.
     for kind, count in (TagSet(tuple(types)).count_other_types(read.train) if types else {}).items():

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from wardround.cli.exit_codes import ExitCode
 from wardround.cli.options import StudyFile, refuse_existing
-from wardround.cli.printing import Json, printed
+from wardround.cli.printing import Json, Result, printed
+from wardround.text.plain_text import neutralise, size_text
+
+if TYPE_CHECKING:
+    from wardround.studies.study_plan import StudyPlan
 
 __all__ = ["app"]
 
@@ -43,11 +48,16 @@ def show(study: StudyFile, json: Json = False) -> None:
 
 @app.command()
 def check(study: StudyFile, json: Json = False) -> None:
-    """Build what the coordinator would build and print what the study shares; nothing is trained."""
+    """Build what the coordinator would build, open the notes of each local site, and print what was found.
+
+    Nothing is trained. It exits with 1 if a site cannot take part, or has no mention of a type that it declares.
+    """
+    from wardround.studies.data_check import check_data
     from wardround.studies.study_file import read_study
     from wardround.studies.study_plan import plan_of
 
-    plan = plan_of(read_study(study))
+    described = read_study(study)
+    plan, found = plan_of(described), check_data(described)
     with printed(json) as result:
         result.line(
             f"{plan.study}: {len(plan.sites)} sites, {plan.rounds} rounds",
@@ -66,6 +76,22 @@ def check(study: StudyFile, json: Json = False) -> None:
         )
         if plan.start is not None:
             result.table("start", plan.start)
+        _show_cost(plan, found.passes, result)
+        if found.sites:
+            result.table("notes", found.table)
+        result.declare("findings")
+        for sentence in found.sentences():
+            result.item(neutralise(sentence), findings=sentence)
+        if not found.can_run:
+            raise typer.Exit(ExitCode.FINDINGS)
+
+
+def _show_cost(plan: StudyPlan, passes: float | None, result: Result) -> None:
+    """Print what all rounds together mean: bytes, and passes over the training notes."""
+    cost = f"{size_text(plan.bytes_up)} from all sites and as much to them, before protection" if plan.bytes_up else ""
+    over = "" if passes is None else f"about {passes:,.1f} passes over the training notes of a site"
+    if cost or over:
+        result.line(f"cost: {'; '.join(filter(None, (over, cost)))}", passes=passes, bytes_up=plan.bytes_up)
 
 
 @app.command()

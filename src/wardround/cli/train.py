@@ -8,7 +8,20 @@ from typing import Annotated
 import typer
 
 from wardround.api.one_site import train
-from wardround.cli.options import Device, Format, FormatOptions, OutFolder, PhiTagSet, Track, Types, listed
+from wardround.cli.options import (
+    Device,
+    Format,
+    FormatOptions,
+    ModelOptions,
+    OutFolder,
+    PhiTagSet,
+    SkipFaulty,
+    Track,
+    TrainingOptions,
+    Types,
+    format_settings,
+    listed,
+)
 from wardround.cli.outcome import show_training
 from wardround.cli.printing import Json, is_quiet, printed
 from wardround.settings import parse_settings
@@ -21,6 +34,7 @@ def command(
     format: Format,
     out: OutFolder,
     option: FormatOptions = None,
+    skip_faulty: SkipFaulty = False,
     preset: Annotated[str, typer.Option(help="A named network; see `wardround model presets`.")] = "fedner",
     encoder: Annotated[str, typer.Option(help="Instead of a preset: Hugging Face id, folder or minilm.")] = "",
     bart: Annotated[
@@ -39,23 +53,21 @@ def command(
     negatives: Annotated[
         float | None, typer.Option(min=0.0, help="Unrelated pairs per related pair in training; all by default.")
     ] = None,
-    model_option: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=VALUE", help="For example scheme=BIOES.")
-    ] = None,
-    training_option: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=VALUE", help="For example epochs=20.")
-    ] = None,
+    model_option: ModelOptions = None,
+    training_option: TrainingOptions = None,
     seed: Annotated[int, typer.Option(help="The same seed gives the same model on the same machine.")] = 0,
     device: Device = "auto",
     track: Track = "",
     json: Json = False,
 ) -> None:
     """Train, stop early on the development set, score on the test set, save model and report."""
+    format, options = format_settings(format, option, data)
     trained = train(
         data,
         out=out,
         format=format,
-        format_options=parse_settings(option),
+        format_options=options,
+        skip_faulty=skip_faulty,
         task=task,
         preset=preset,
         encoder=encoder,

@@ -8,7 +8,18 @@ from typing import Annotated
 import typer
 
 from wardround.api.one_site import transfer
-from wardround.cli.options import Device, Format, FormatOptions, OutFolder, Types, listed
+from wardround.cli.options import (
+    Device,
+    Format,
+    FormatOptions,
+    ModelOptions,
+    OutFolder,
+    SkipFaulty,
+    TrainingOptions,
+    Types,
+    format_settings,
+    listed,
+)
 from wardround.cli.outcome import show_training
 from wardround.cli.printing import Json, is_quiet, printed
 from wardround.settings import parse_settings
@@ -28,30 +39,29 @@ def command(
         bool, typer.Option("--past-gaps", help="Copy layers that fit even if a layer below them was skipped.")
     ] = False,
     option: FormatOptions = None,
+    skip_faulty: SkipFaulty = False,
     types: Types = None,
     preset: Annotated[str, typer.Option(help="A named network instead of the source's.")] = "",
     encoder: Annotated[
         str, typer.Option(help="An encoder instead of the source's network: Hugging Face id, folder or minilm.")
     ] = "",
     vectors: Annotated[Path | None, typer.Option(help="Word vectors: GloVe text or npz.", exists=True)] = None,
-    model_option: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=VALUE", help="For example scheme=BIOES.")
-    ] = None,
-    training_option: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=VALUE", help="For example epochs=20.")
-    ] = None,
+    model_option: ModelOptions = None,
+    training_option: TrainingOptions = None,
     fraction: Annotated[float, typer.Option(help="Share of the training notes to train on.")] = 1.0,
     seed: Annotated[int, typer.Option(help="The same seed gives the same model on the same machine.")] = 0,
     device: Device = "auto",
     json: Json = False,
 ) -> None:
     """Start from a saved model, train on the target's notes, score, save model and report."""
+    format, options = format_settings(format, option, data)
     trained = transfer(
         source,
         data,
         out=out,
         format=format,
-        format_options=parse_settings(option),
+        format_options=options,
+        skip_faulty=skip_faulty,
         up_to=up_to,
         freeze=listed(freeze) or (),
         freeze_up_to=freeze_up_to,

@@ -26,6 +26,7 @@ from typing import NamedTuple
 
 from wardround.corpora.corpus_files import read_each, read_lines, refuse_links_out, unpacked_name
 from wardround.corpora.corpus_format import (
+    Clue,
     Content,
     CorpusFormat,
     Draft,
@@ -77,6 +78,10 @@ class Ade(CorpusFormat):
     name = "ade"
     description = "ADE Corpus V2: `DRUG-AE.rel`, `DRUG-DOSE.rel`, `ADE-NEG.txt`, or the folder that contains them"
     holds = frozenset[Content]({"entities", "relations", "attributes"})
+    clues = (
+        Clue((".rel",), "is a file of the ADE corpus", content=r"(?m)^\d+\|[^|]*\|[^|]*\|\d+\|\d+\|"),
+        Clue(("ADE-NEG.txt",), "is a file of the ADE corpus", content=r"^\d+ NEG "),
+    )
 
     def read(self, path: Path, *, problems: ProblemSink = fail_on_error) -> Iterator[Document]:
         """Yield the sentences in order of first appearance; those of ADE-NEG.txt come last."""

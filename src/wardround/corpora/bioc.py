@@ -21,6 +21,7 @@ from pathlib import Path
 from wardround.corpora.corpus_files import files_below, read_each, write_file
 from wardround.corpora.corpus_format import (
     EVERYTHING,
+    Clue,
     Content,
     CorpusFormat,
     Draft,
@@ -54,6 +55,7 @@ class Bioc(CorpusFormat):
     description = "BioC XML, `.xml` or `.XML`"
     ending = ".xml"
     holds = EVERYTHING - frozenset[Content]({"words", "sentences"})  # some sentences are read, none are written
+    clues = (Clue((".xml", ".XML"), "is a BioC collection", content=r"<collection\b[\s\S]*<passage\b"),)
 
     separators: str = ",;"
 

@@ -33,9 +33,11 @@ from wardround.corpora.corpus_files import (
 from wardround.corpora.corpus_format import (
     EVERYTHING,
     OFFSETS,
+    Clue,
     Content,
     CorpusFormat,
     Draft,
+    Problem,
     ProblemSink,
     Reporter,
     fail_on_error,
@@ -78,6 +80,7 @@ class Brat(CorpusFormat):
     name = "brat"
     description = "brat standoff: `.txt` with `.ann` next to it"
     holds = EVERYTHING - frozenset[Content]({"words", "sentences"})
+    clues = (Clue((".txt", ".ann"), "has annotations in `.ann` files beside it", beside=".ann"),)
 
     def read(self, path: Path, *, problems: ProblemSink = fail_on_error) -> Iterator[Document]:
         """Yield the notes of a folder, or the note of a `.txt` or `.ann` path."""
@@ -101,8 +104,11 @@ def _notes(path: Path, problems: ProblemSink) -> Iterator[Path]:
 
 
 def _read_note(note: Path, root: Path, problems: ProblemSink) -> Iterator[Document]:
-    draft = Draft(read_text(note))
+    text = read_text(note)
     annotations = sibling(note, ".ann")
+    if text.startswith(BYTE_ORDER_MARK) and annotations is not None:
+        text = _as_annotated(text, annotations)
+    draft = Draft(text)
     if annotations is None:
         Reporter(note, problems).warning("has no .ann file next to it; read as a note without entities")
     else:
@@ -117,6 +123,20 @@ def _read_note(note: Path, root: Path, problems: ProblemSink) -> Iterator[Docume
         for name, lines in remarks.items():
             draft.replace_entity(replace(draft.entities[name], note="\n".join(lines)))
     yield draft.document(id_of(note, root))
+
+
+def _as_annotated(text: str, annotations: Path) -> str:
+    """Return a text without its byte order mark if the offsets do not count it: fewer mentions then differ from it."""
+
+    def faults(text: str) -> int:
+        draft, found = Draft(text), list[Problem]()
+        for line in _lines(Reporter(annotations, found.append)):
+            if line.id[0] == "T":
+                _read_entity(draft, line)
+        return len(found)
+
+    without = text.removeprefix(BYTE_ORDER_MARK)
+    return without if faults(without) < faults(text) else text
 
 
 def _lines(report: Reporter) -> Iterator[_Line]:

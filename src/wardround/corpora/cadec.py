@@ -28,6 +28,7 @@ from wardround.corpora.corpus_files import (
 )
 from wardround.corpora.corpus_format import (
     OFFSETS,
+    Clue,
     Content,
     CorpusFormat,
     Draft,
@@ -57,6 +58,9 @@ class Cadec(CorpusFormat):
     name = "cadec"
     description = "a folder with `text`, `original` and optionally `meddra` and `sct`"
     holds = frozenset[Content]({"entities", "discontinuous", "concepts", "notes"})
+    clues = (
+        Clue((".ann",), "is in a folder beside `text`, as CADEC has", beside=".txt", folders=("text", "original")),
+    )
 
     def read(self, path: Path, *, problems: ProblemSink = fail_on_error) -> Iterator[Document]:
         """Yield the posts of the folder `path`, which contains `text`, `original` and optionally `meddra` and `sct`."""

@@ -23,7 +23,15 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from wardround.corpora.corpus_files import files_below, id_of, read_each, read_lines, write_file
-from wardround.corpora.corpus_format import Content, CorpusFormat, ProblemSink, Reporter, check_choice, fail_on_error
+from wardround.corpora.corpus_format import (
+    Clue,
+    Content,
+    CorpusFormat,
+    ProblemSink,
+    Reporter,
+    check_choice,
+    fail_on_error,
+)
 from wardround.errors import CorpusError, TagError, UsageError
 from wardround.text.document import Document, Entity, Range
 from wardround.text.segmentation import sentences_of, words_of
@@ -46,6 +54,22 @@ class _Word(NamedTuple):
     line: int
 
 
+def _clues() -> tuple[Clue, ...]:
+    """Return a clue for each delimiter and scheme: three lines in a row end in a tag."""
+    columns = {"tab": r"^[^\t\r\n]+(?:\t[^\t\r\n]*)*\t", "space": r"^\S+(?: \S+)* "}
+    # BIOES is the only scheme with S and E, and IOB1 the only one that allows I after O; so BIO comes last.
+    looks = {"BIOES": "[SE]-", "IOB1": r"O\r?\n{column}I-", "BIO": ""}
+    found = []
+    for scheme, mark in looks.items():
+        for delimiter, column in columns.items():
+            lines = rf"(?m)(?:{column}(?:O|[BIES]-\S+)\r?\n){{3}}"
+            seen = rf"(?=[\s\S]*{column}{mark.replace('{column}', column)})" if mark else ""
+            options = {"delimiter": delimiter, "scheme": scheme}
+            why = f"has {scheme} tags in columns separated by a {delimiter}"
+            found.append(Clue(_ENDINGS, why, content=rf"(?m)\A{seen}[\s\S]*?{lines[4:]}", options=options))
+    return tuple(found)
+
+
 @dataclass(frozen=True)
 class Conll(CorpusFormat):
     """Reader and writer of CoNLL columns.
@@ -62,6 +86,7 @@ class Conll(CorpusFormat):
     description = "columns, one word on each line: `.tsv`, `.conll`, `.iob`, `.bio`, `.txt`"
     ending = ".tsv"
     holds = frozenset[Content]({"entities", "words", "sentences"})
+    clues = _clues()
 
     word_column: int = 0
     tag_column: int = -1

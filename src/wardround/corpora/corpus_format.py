@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
@@ -20,6 +20,7 @@ from wardround.text.document import Attributes, Document, Entity, Level, Range, 
 __all__ = [
     "EVERYTHING",
     "OFFSETS",
+    "Clue",
     "Content",
     "CorpusFormat",
     "Draft",
@@ -105,12 +106,30 @@ class LineCodec(NamedTuple):
     encode: Callable[[Document], str]
 
 
+@dataclass(frozen=True)
+class Clue:
+    """How `--format auto` recognises a format. All parts that are set must hold; the clue with most parts wins."""
+
+    endings: tuple[str, ...]  # of a file, which may also end in `.gz`
+    why: str  # completes "the format is …:"
+    content: str = ""  # a regular expression that matches somewhere in the first characters of such a file
+    beside: str = ""  # the ending of another file
+    folders: tuple[str, ...] = ()  # the names of folders in the corpus
+    options: Mapping[str, str] = field(default_factory=dict)  # of the format
+
+    @property
+    def strength(self) -> int:
+        """Return the number of parts that are set besides the ending."""
+        return bool(self.content) + bool(self.beside) + bool(self.folders)
+
+
 class CorpusFormat(ABC):
     """A file format of annotated notes. Subclasses are frozen dataclasses; their fields are the format's options."""
 
     name: ClassVar[str]  # as in study files and on the command line
     description: ClassVar[str]  # what is read, in a few words
     ending: ClassVar[str] = ""  # of the one file that `write` creates; empty if it creates a folder
+    clues: ClassVar[tuple[Clue, ...]] = ()  # for `--format auto`, which finds no format without one
 
     @property
     @abstractmethod
@@ -168,7 +187,8 @@ class Draft:
         """Create an entity and keep it, or report why not. Ranges may be in any order.
 
         `words`, if the file repeats them, must equal the text at the ranges, in the same order. Runs of white space are
-        equal to each other, because files replace line ends inside a mention by spaces.
+        equal to each other, because files replace line ends inside a mention by spaces. In a discontinuous mention all
+        white space is ignored, because files differ in what they put between two ranges.
         """
         ordered = tuple(Range(*pair) for pair in sorted(ranges))
         try:
@@ -177,7 +197,8 @@ class Draft:
             report.error(str(error))
             return False
         found = " ".join(self.text[start:end] for start, end in ranges)
-        if words is not None and entity.end <= len(self.text) and _spaced(words) != _spaced(found):
+        spaced = _visible if len(ranges) > 1 else _spaced
+        if words is not None and entity.end <= len(self.text) and spaced(words) != spaced(found):
             report.error(f"{entity_id}: the {self.words_in} differs from the text of the note at its offsets")
             return False
         return self.keep_entity(entity, report)
@@ -233,6 +254,10 @@ class Draft:
 
 def _spaced(words: str) -> str:
     return re.sub(r"\s+", " ", words)
+
+
+def _visible(words: str) -> str:
+    return "".join(words.split())
 
 
 # Single fields of a file.

@@ -16,13 +16,19 @@ from wardround.corpora.brat import Brat
 from wardround.corpora.cadec import Cadec
 from wardround.corpora.conll import Conll
 from wardround.corpora.corpus_format import EVERYTHING, CorpusFormat
+from wardround.corpora.datasets_folder import DatasetsFolder
+from wardround.corpora.ddi import Ddi
+from wardround.corpora.docbin import DocbinFormat
 from wardround.corpora.i2b2_2010 import I2b2Concepts
 from wardround.corpora.i2b2_2014 import I2b2Deid
 from wardround.corpora.jsonl import Jsonl
+from wardround.corpora.label_studio import LabelStudio
 from wardround.corpora.pair_tsv import PairTsv
 from wardround.corpora.pubtator import Pubtator
 from wardround.corpora.smm4h import Smm4h
 from wardround.corpora.text_notes import PlainText
+from wardround.corpora.uima_cas import UimaCas
+from wardround.corpora.webanno_tsv import WebannoTsv
 from wardround.errors import UsageError
 from wardround.plugins import Registry
 from wardround.settings import convert_settings, did_you_mean
@@ -34,14 +40,20 @@ BUILT_IN_FORMATS: dict[str, type[CorpusFormat]] = {
     Bioc.name: Bioc,
     Brat.name: Brat,
     Cadec.name: Cadec,
+    UimaCas.name: UimaCas,
     Conll.name: Conll,
+    DatasetsFolder.name: DatasetsFolder,
+    Ddi.name: Ddi,
+    DocbinFormat.name: DocbinFormat,
     I2b2Concepts.name: I2b2Concepts,
     I2b2Deid.name: I2b2Deid,
     Jsonl.name: Jsonl,
+    LabelStudio.name: LabelStudio,
     PairTsv.name: PairTsv,
     Pubtator.name: Pubtator,
     Smm4h.name: Smm4h,
     PlainText.name: PlainText,
+    WebannoTsv.name: WebannoTsv,
 }
 FORMATS: Mapping[str, type[CorpusFormat]] = Registry("wardround.formats", BUILT_IN_FORMATS)
 

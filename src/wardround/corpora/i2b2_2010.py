@@ -28,7 +28,7 @@ from wardround.corpora.corpus_files import (
     sibling,
     write_folder,
 )
-from wardround.corpora.corpus_format import Content, CorpusFormat, Draft, ProblemSink, Reporter, fail_on_error
+from wardround.corpora.corpus_format import Clue, Content, CorpusFormat, Draft, ProblemSink, Reporter, fail_on_error
 from wardround.errors import CorpusError
 from wardround.text.document import Document, Level, Range, Relation
 
@@ -50,6 +50,7 @@ class I2b2Concepts(CorpusFormat):
     name = "i2b2-2010"
     description = "`.txt` with `.con`, `.rel` and `.ast`, in one folder or in folders `txt`, `concept`, `rel`, `ast`"
     holds = frozenset[Content]({"entities", "relations", "attributes"})
+    clues = (Clue((".con",), "is a file of concepts", content=r'(?m)^c=".*" \d+:\d+ \d+:\d+\|\|t='),)
 
     def read(self, path: Path, *, problems: ProblemSink = fail_on_error) -> Iterator[Document]:
         """Yield the notes of a folder, or the note of a `.txt` file."""

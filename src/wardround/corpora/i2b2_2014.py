@@ -23,6 +23,7 @@ from typing import Literal
 
 from wardround.corpora.corpus_files import files_below, id_of, read_each, write_folder
 from wardround.corpora.corpus_format import (
+    Clue,
     Content,
     CorpusFormat,
     Draft,
@@ -61,6 +62,7 @@ class I2b2Deid(CorpusFormat):
     name = "i2b2-2014"
     description = "XML, `.xml`, one file for each note"
     holds = frozenset[Content]({"entities", "notes"})
+    clues = (Clue((".xml",), "has the tags of i2b2 2014", content=r"<deIdi2b2|<TAGS>"),)
 
     granularity: Granularity = "type"
 

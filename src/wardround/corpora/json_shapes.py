@@ -15,7 +15,7 @@ from wardround.corpora.corpus_format import EVERYTHING, Content, Draft, Reporter
 from wardround.errors import CorpusError, TextError
 from wardround.text.document import Attributes, Document, Entity, Level, Range, Relation
 
-__all__ = ["HOLDS", "READERS", "WRITERS", "ShapeError"]
+__all__ = ["HOLDS", "READERS", "WRITERS", "ShapeError", "refuse_other_shape"]
 
 Json = dict[str, Any]
 Value = TypeVar("Value", str, int, list[Any], dict[str, Any])
@@ -26,6 +26,34 @@ _KINDS: dict[type, str] = {str: "a string", int: "a whole number", list: "a list
 
 class ShapeError(Exception):
     """The content is not JSON or does not have the expected shape. The message never quotes it."""
+
+
+# Which keys hold the annotations of which shape, so that a file of another shape is not read as notes without any.
+_ANNOTATION_KEYS: dict[str, tuple[str, ...]] = {
+    "wardround": ("entities",),
+    "prodigy": ("spans",),
+    "doccano": ("label", "labels", "entities"),
+    "presidio": ("spans", "full_text"),
+}
+_OTHER_FORMATS = {"annotations": "labelstudio", "ner_tags": "datasets"}
+
+
+def refuse_other_shape(value: object, shape: str) -> None:
+    """Raise `ShapeError` with the name of the right shape if a value has annotations, but only those of another one."""
+    if isinstance(value, list) and shape != "spacy":
+        if len(value) == 2 and isinstance(value[0], str):
+            raise ShapeError("has the shape spacy; set shape=spacy")
+        return
+    if not isinstance(value, dict) or any(value.get(key) is not None for key in _ANNOTATION_KEYS.get(shape, ())):
+        return
+    for other, keys in _ANNOTATION_KEYS.items():
+        seen = next((key for key in keys if value.get(key)), None)
+        if seen is not None:
+            named = "presidio" if "full_text" in value else other
+            raise ShapeError(f"has no annotations of the shape {shape}, but {seen!r} of {named}; set shape={named}")
+    for key, form in _OTHER_FORMATS.items():
+        if value.get(key):
+            raise ShapeError(f"has no annotations of the shape {shape}, but {key!r}; read it as {form}")
 
 
 # Our own shape.

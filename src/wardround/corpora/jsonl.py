@@ -29,6 +29,7 @@ from wardround.corpora.corpus_files import (
     write_file,
 )
 from wardround.corpora.corpus_format import (
+    Clue,
     Content,
     CorpusFormat,
     LineCodec,
@@ -37,7 +38,7 @@ from wardround.corpora.corpus_format import (
     check_choice,
     fail_on_error,
 )
-from wardround.corpora.json_shapes import HOLDS, READERS, WRITERS, ShapeError
+from wardround.corpora.json_shapes import HOLDS, READERS, WRITERS, ShapeError, refuse_other_shape
 from wardround.errors import TextError, UsageError
 from wardround.text.document import Document
 
@@ -55,6 +56,20 @@ class Jsonl(CorpusFormat):
     name = "jsonl"
     description = "`.jsonl`, one document on each line (`presidio`: `.json`, one array)"
     ending = ".jsonl"
+
+    clues = (
+        Clue((".jsonl",), "has lines with `ranges` of `entities`", content=r'"entities": ?\[(?:\{[^}]*"ranges"|\])'),
+        Clue((".jsonl",), "has `spans`", content=r'(?m)^\{.*"spans": ?\[', options={"shape": "prodigy"}),
+        Clue((".jsonl",), "has pairs of text and entities", content=r'^\[ ?"', options={"shape": "spacy"}),
+        Clue(
+            (".jsonl",),
+            "has `label`",
+            content=r'"labels?": ?\[|"start_offset"',
+            options={"shape": "doccano"},
+        ),
+        Clue((".json",), "has `full_text`", content=r'^\s*\[\s*\{[^}]*"full_text"', options={"shape": "presidio"}),
+        Clue((".jsonl",), "has lines of JSON without annotations"),
+    )
 
     shape: ShapeName = "wardround"
 
@@ -101,6 +116,7 @@ class Jsonl(CorpusFormat):
 
     def _decode(self, value: object, document_id: str, report: Reporter) -> Document | None:
         try:
+            refuse_other_shape(value, self.shape)
             return READERS[self.shape](value, document_id, report)
         except (ShapeError, TextError) as error:
             report.error(str(error))

@@ -20,7 +20,7 @@ from itertools import count
 from pathlib import Path
 
 from wardround.corpora.corpus_files import files_below, id_of, read_each, read_lines, write_file
-from wardround.corpora.corpus_format import Content, CorpusFormat, ProblemSink, Reporter, fail_on_error, is_plain
+from wardround.corpora.corpus_format import Clue, Content, CorpusFormat, ProblemSink, Reporter, fail_on_error, is_plain
 from wardround.errors import CorpusError, UsageError
 from wardround.text.document import Document, Entity, Range, Relation
 
@@ -43,6 +43,7 @@ class PairTsv(CorpusFormat):
     description = "`.tsv` of masked pairs, as GAD and EU-ADR"
     ending = ".tsv"
     holds = frozenset[Content]({"entities", "relations", "attributes"})
+    clues = (Clue((".tsv",), "has masked pairs such as @GENE$", content=r"(?m)@[A-Z]+\$.*\t[01]\r?$"),)
 
     positive_type: str = "association"
 

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from wardround.corpora.corpus_files import files_below, read_each, read_lines, write_file
 from wardround.corpora.corpus_format import (
+    Clue,
     Content,
     CorpusFormat,
     Draft,
@@ -52,6 +53,7 @@ class Pubtator(CorpusFormat):
     description = "`.PubTator`, `.pubtator`"
     ending = ".PubTator"
     holds = frozenset[Content]({"entities", "relations", "concepts", "attributes"})
+    clues = (Clue((".PubTator", ".pubtator", ".txt"), "has titles and abstracts", content=r"(?m)^\d+\|t\|"),)
 
     separators: str = ",;"
 

@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 from wardround.corpora.corpus_files import files_below, read_each, read_lines, write_file
 from wardround.corpora.corpus_format import (
+    Clue,
     Content,
     CorpusFormat,
     Draft,
@@ -61,6 +62,7 @@ class Smm4h(CorpusFormat):
     description = "`.tsv` with a header, one mention on each line"
     ending = ".tsv"
     holds = frozenset[Content]({"entities", "concepts", "attributes"})
+    clues = (Clue((".tsv",), "has the columns of SMM4H", content=r"^tweet_id\tbegin\tend\t"),)
 
     texts: Path | None = None
 

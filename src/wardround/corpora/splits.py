@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import re
 import secrets
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -39,6 +40,7 @@ _SPLIT_NAMES = {
     "validation": "dev",
     "test": "test",
 }
+_SHARD = re.compile(r"-[0-9]{5}-of-[0-9]{5}$")  # how Hugging Face numbers the files of one split
 _VERSION = 1
 
 
@@ -49,7 +51,7 @@ def find_splits(path: Path) -> dict[str, Path]:
     """
     found: dict[str, Path] = {}
     for entry in sorted(path.iterdir()) if path.is_dir() else ():
-        name = _SPLIT_NAMES.get(unpacked_name(entry).partition(".")[0].lower())
+        name = _SPLIT_NAMES.get(_SHARD.sub("", unpacked_name(entry).partition(".")[0].lower()))
         if name is None:
             continue
         if name in found:

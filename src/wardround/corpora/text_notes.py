@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from wardround.corpora.corpus_files import files_below, id_of, read_each, read_text
-from wardround.corpora.corpus_format import Content, CorpusFormat, ProblemSink, fail_on_error
+from wardround.corpora.corpus_format import Clue, Content, CorpusFormat, ProblemSink, fail_on_error
 from wardround.text.document import Document
 
 __all__ = ["PlainText"]
@@ -30,6 +30,7 @@ class PlainText(CorpusFormat):
     name = "text"
     description = "notes without annotations, `.txt`"
     holds = frozenset[Content]()
+    clues = (Clue((".txt",), "is text without annotations"),)
 
     def read(self, path: Path, *, problems: ProblemSink = fail_on_error) -> Iterator[Document]:
         """Yield the note of a file, or of each `.txt` file below a folder, ordered by path."""

@@ -19,6 +19,8 @@ from wardround.errors import CorpusError
 __all__ = ["XmlNode", "escape_xml", "read_xml"]
 
 _CHUNK = 65_536  # characters that the parser gets at once
+# INCEpTION also writes XML 1.1, which the parser does not know; the two differ only in rare control characters.
+_VERSION = re.compile(r"""\A(\ufeff?<\?xml\s+version=["'])1\.1""")
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _IN_TEXT = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "\r": "&#13;"})
 _IN_ATTRIBUTE = _IN_TEXT | str.maketrans({'"': "&quot;", "\n": "&#10;", "\t": "&#9;"})
@@ -73,7 +75,9 @@ def read_xml(path: Path, *tags: str) -> Iterator[XmlNode]:
     builder = _Builder(tags)
     parser = DefusedXMLParser(target=builder)
     builder.expat = cast(Any, parser).parser
-    for chunk in chain(read_chunks(path, _CHUNK), [""]):  # the empty chunk is the end
+    for number, chunk in enumerate(chain(read_chunks(path, _CHUNK), [""])):  # the empty chunk is the end
+        if number == 0:
+            chunk = _VERSION.sub(r"\g<1>1.0", chunk, count=1)
         fault: CorpusError | None = None
         try:
             parser.feed(chunk) if chunk else parser.close()

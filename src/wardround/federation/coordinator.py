@@ -68,6 +68,15 @@ class RoundsConfig:
         if not 0 < self.participation <= 1:
             raise TrainingError(f"participation is {self.participation}; it is a fraction of the sites, up to 1")
 
+    def passes(self, examples: Sequence[int], batch_size: int) -> float | None:
+        """Return about how often the study passes over a site's notes; None if the algorithm does not say.
+
+        Args:
+            examples: the number of training examples of each site.
+            batch_size: that of the section [training].
+        """
+        return None
+
 
 @dataclass(frozen=True)
 class Absent:

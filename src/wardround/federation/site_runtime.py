@@ -421,7 +421,8 @@ def _finish(site: Site, message: Message) -> Message:
         site.on_finish(site.task, score)
     counts = score_message(score)
     by_type: dict[str, Value] = {kind: [found.low, found.high] for kind, found in score.type_intervals().items()}
-    return replace(counts, values={**counts.values, "type_intervals": by_type})
+    of_dev: dict[str, Value] = {} if site.notes.test else {"scored_on": "dev"}
+    return replace(counts, values={**counts.values, "type_intervals": by_type, **of_dev})
 
 
 def _save(site: Site, message: Message) -> Message:

@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from safetensors import SafetensorError
+
 from wardround.errors import ModelError
 from wardround.models.family_table import FAMILIES, family_of
 from wardround.models.model_files import CARD
@@ -35,7 +37,15 @@ def save_model(model: LayeredModel, folder: Path, *, notes: Mapping[str, Any] | 
     partial = folder.with_name(folder.name + ".partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
-    saved = family_of(model).save(model, partial)
+    try:
+        saved = family_of(model).save(model, partial)
+    except (OSError, SafetensorError) as error:
+        shutil.rmtree(partial, ignore_errors=True)
+        reason = "the disk is full" if "No space left" in str(error) else type(error).__name__
+        raise ModelError(
+            f"the model cannot be written to {folder.parent.name}/{folder.name}: {reason}; make room and run the same "
+            "command again, which resumes at its last checkpoint"
+        ) from error
     card = {"format": _FORMAT, "kind": model.kind, **saved, "config": model.settings(), "notes": dict(notes or {})}
     (partial / CARD).write_text(json.dumps(card, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     shutil.rmtree(folder, ignore_errors=True)

@@ -212,7 +212,8 @@ class StudyProgress:
         self._first = self._number = number
         self._started = time.monotonic()
         if number:
-            self.on_event(f"{self._name} resumes after round {number}")
+            where = f"at round {number + 1}" if number < self._rounds else f"after round {number}, its last one"
+            self.on_event(f"{self._name} resumes {where}")
 
     def on_round(self, record: RoundFigures) -> None:
         """Show the figures of the round."""

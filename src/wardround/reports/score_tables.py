@@ -31,6 +31,7 @@ __all__ = [
     "type_table",
 ]
 
+_OF_DEV = "(dev): the site has no test notes; its scores are of the development notes that its training was tuned on"
 _MOST_COLUMNS = 12  # sites with a column each; with more, each has a row
 _MARK = "●"  # beside the score of a type that the site annotates itself
 
@@ -152,6 +153,10 @@ class ScoredSite(Protocol):
     def leakage(self) -> LeakageScore | None:
         """Return what identifies people and would stay readable, or None if the task is another."""
 
+    @property
+    def scored_on(self) -> str:
+        """Return `test`, or `dev` if the site has no test notes."""
+
 
 def study_tables(sites: Mapping[str, ScoredSite]) -> tuple[Table, ...]:
     """Return the scores by site; also by type and site if sites annotate different types, and leakage if counted."""
@@ -174,15 +179,22 @@ def study_table(sites: Mapping[str, ScoredSite], *, title: str = "Scores on each
         figures[name] = [*_scores(first), *(counts.f1 for counts in rest)]
     mean = [sum(values) / len(sites) for values in zip(*figures.values(), strict=True)]
     rows: tuple[Row, ...] = tuple(
-        (name, site.documents, *figures[name][:3], _interval_cell(site.interval), *figures[name][3:])
+        (_with_part(name, site), site.documents, *figures[name][:3], _interval_cell(site.interval), *figures[name][3:])
         for name, site in sites.items()
     )
+    of_dev = any(site.scored_on != "test" for site in sites.values())
     return Table(
         title,
         ("site", "notes", "P", "R", f"{main} F1", "95% interval", *(f"{mode} F1" for mode in others)),
         rows,
         totals=(("mean", sum(site.documents for site in sites.values()), *mean[:3], "", *mean[3:]),),
+        note=_OF_DEV if of_dev else "",
     )
+
+
+def _with_part(name: str, site: ScoredSite) -> str:
+    """Return the name of a site, marked if its scores are of development notes."""
+    return name if site.scored_on == "test" else f"{name} ({site.scored_on})"
 
 
 def type_table(site: ScoredSite) -> Table:

@@ -51,6 +51,7 @@ Row: TypeAlias = tuple[Cell, ...]
 _Side: TypeAlias = Literal["left", "right"]
 
 _SPECIAL_IN_MARKDOWN = re.compile(r"([\\|`*\[\]<>])")
+_PADDING = 3  # characters of a column beside its text: two spaces and a line
 _LONGEST_UNBROKEN = 36  # characters of a cell that a page keeps on one line
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
@@ -74,6 +75,44 @@ class Table:
         """Return the table with rows and columns exchanged, totals last; `corner` names the first column."""
         heads, *rows = zip(self.columns, *self.rows, *self.totals, strict=True)
         return Table(self.title, (corner, *map(_text, heads[1:])), tuple(rows), note=self.note, file=self.file)
+
+    def in_width(self, width: int) -> tuple[Table, ...]:
+        """Return the table, or several with some of the columns each if it is wider than `width` characters.
+
+        The first column, which names the rows, is in each; a single column is never cut.
+        """
+        needed = [self._least_width(place, side) + _PADDING for place, side in enumerate(self._sides())]
+        parts: list[list[int]] = [[]]
+        used = start = needed[0] + 1
+        for place in range(1, len(self.columns)):
+            if parts[-1] and used + needed[place] > width:
+                parts.append([])
+                used = start
+            parts[-1].append(place)
+            used += needed[place]
+        if len(parts) == 1:
+            return (self,)
+
+        def chosen(row: Row, places: list[int]) -> Row:
+            return (row[0], *(row[place] for place in places))
+
+        return tuple(
+            Table(
+                f"{self.title}, part {number} of {len(parts)}",
+                (self.columns[0], *(self.columns[place] for place in places)),
+                tuple(chosen(row, places) for row in self.rows),
+                tuple(chosen(row, places) for row in self.totals),
+                self.note if number == len(parts) else "",
+            )
+            for number, places in enumerate(parts, start=1)
+        )
+
+    def _least_width(self, place: int, side: _Side) -> int:
+        """Return the characters that a column needs in a terminal: headings and text wrap, names and numbers do not."""
+        cells = [_text(row[place]) for row in (*self.rows, *self.totals)]
+        if side == "left" and place:
+            cells = [word for cell in cells for word in cell.split()]
+        return max(map(len, [*cells, *_line(self.columns[place]).split()]), default=0)
 
     def to_rich(self) -> rich.table.Table:
         """Return the table for a terminal."""

@@ -21,6 +21,7 @@ from wardround.secure_aggregation.identities import open_signatures
 from wardround.studies.assemble import check_start, with_start_digest
 from wardround.studies.party_keys import PartyKeys
 from wardround.studies.run_folder import RunFolder
+from wardround.studies.run_guard import run_lock
 from wardround.studies.run_reading import write_own_report
 from wardround.studies.run_tracking import tracked
 from wardround.studies.single_site import pick_device
@@ -90,12 +91,13 @@ def run_coordinator(kit: Kit, paths: LocalPaths | None = None, *, trackers: tupl
         with tracked(study, run_folder(kit), trackers, say=partial(print, file=terminal, flush=True)):
             _run_study(study, federation, run_folder(kit), terminal, party_keys)
 
-    return run_coordinator_session(
-        kit.party,
-        run_study,
-        signatures=open_signatures(key=kit.key, certificate=kit.certificate, root=kit.root),
-        deadline=study.federation.deadline,
-    )
+    with run_lock(kit.path):
+        return run_coordinator_session(
+            kit.party,
+            run_study,
+            signatures=open_signatures(key=kit.key, certificate=kit.certificate, root=kit.root),
+            deadline=study.federation.deadline,
+        )
 
 
 def party_of(kit: Kit) -> PartySpec:
@@ -147,7 +149,13 @@ class SiteChoice:
         mine, declared = self.notes, study.sites[kit.name]
         data, names = (None if path is None else path.resolve() for path in (mine.data, mine.names))
         own = replace(
-            declared, data=data, format=mine.format, options=mine.options, built_in=mine.built_in, names=names
+            declared,
+            data=data,
+            format=mine.format,
+            options=mine.options,
+            built_in=mine.built_in,
+            names=names,
+            skip_faulty=mine.skip_faulty,
         )
         text = to_toml(replace(study, sites={**study.sites, kit.name: own}))
         folder = site_folder(kit)

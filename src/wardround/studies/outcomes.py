@@ -20,7 +20,7 @@ __all__ = ["SiteOutcome", "StudyOutcome", "check_counts", "check_outcome", "coun
 
 @dataclass(frozen=True)
 class SiteOutcome:
-    """The counts of a site's model on its test notes, as the site sent them."""
+    """The counts of a site's model on its test notes, as the site sent them; without any, on development notes."""
 
     counts: Mapping[str, TypedCounts]  # by matching mode of the task, the main one first
     documents: int
@@ -31,6 +31,7 @@ class SiteOutcome:
         default_factory=dict
     )  # of the F1 by type under the main matching mode
     leakage: LeakageScore | None = None  # for deidentify: what would stay readable
+    scored_on: str = "test"  # or "dev", if the site has no test notes
 
     @property
     def main(self) -> TypedCounts:
@@ -53,7 +54,8 @@ class SiteOutcome:
         macro = {"macro": self.tag_set.macro()} if self.tag_set else {}
         leakage = {} if self.leakage is None else {"leakage": self.leakage.figures()}
         by_type = figures_by_type(self.counts, {next(iter(figures)): self.type_intervals})
-        return {"documents": self.documents, **figures, **macro, "types": by_type, **leakage}
+        of_dev = {} if self.scored_on == "test" else {"scored_on": self.scored_on}
+        return {"documents": self.documents, **of_dev, **figures, **macro, "types": by_type, **leakage}
 
 
 @dataclass(frozen=True)
@@ -101,6 +103,10 @@ def outcome_in(matching_modes: Sequence[str], message: Message) -> SiteOutcome:
         Interval(main.micro.f1, *interval_in(message)),
         type_intervals={kind: Interval(main[kind].f1, *ends) for kind, ends in by_type.items()},
     )
+    if "scored_on" in message.values:
+        if message.value("scored_on", str) not in ("test", "dev"):
+            raise MessageError("value", "scored_on must be test or dev")
+        found = replace(found, scored_on=message.value("scored_on", str))
     return replace(found, leakage=_leakage_in(message)) if "leakage" in message.values else found
 
 

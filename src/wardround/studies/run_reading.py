@@ -211,6 +211,7 @@ def _outcome(found: Mapping[str, Any], section: SiteSection | None, study: Study
             _interval(found[main]),
             type_intervals={k: _interval(by[main]) for k, by in types.items() if "interval" in by.get(main, {})},
             leakage=_leakage(found["leakage"]) if "leakage" in found else None,
+            scored_on=str(found.get("scored_on", "test")),
         )
     except (KeyError, TypeError, ValueError, IndexError):
         raise UsageError(

@@ -16,6 +16,7 @@ import torch
 
 from wardround.corpora.check import WHOLE
 from wardround.corpora.corpus_format import CorpusFormat
+from wardround.corpora.skipped_faults import SkippedFaults, sink_of
 from wardround.corpora.splits import MANIFEST, Manifest, find_splits, split_documents, verify
 from wardround.corpora.type_names import in_tag_set
 from wardround.errors import SplitError, TrainingError, UsageError
@@ -25,6 +26,7 @@ from wardround.evaluation.significance import Interval
 from wardround.models.saved import save_model
 from wardround.studies.note_counts import write_note_counts
 from wardround.studies.run_folder import RunFolder, versions
+from wardround.studies.run_guard import check_space, run_lock
 from wardround.tasks.task import Task, TaskScore
 from wardround.text.document import Document
 from wardround.training.loop import EpochRecord, Listener, TrainingLoop, load_checkpoint, save_checkpoint
@@ -106,17 +108,23 @@ class Site:
     warnings: tuple[str, ...] = ()
 
 
-def load_site(path: Path, form: CorpusFormat) -> Site:
-    """Read a corpus, split or not; a `split.json` beside the parts must match them."""
+def load_site(path: Path, form: CorpusFormat, *, faults: SkippedFaults | None = None) -> Site:
+    """Read a corpus, split or not; a `split.json` beside the parts must match them.
+
+    With `faults`, faulty parts are collected there and left out instead of raising an error.
+    """
     places = find_splits(path)
     if places and "train" not in places:
         raise TrainingError(f"{path.name} has parts called {', '.join(places)} but no training part")
-    parts = {name: tuple(form.read(place)) for name, place in (places or {WHOLE: path}).items()}
+    parts = {
+        name: tuple(form.read(place, problems=sink_of(faults))) for name, place in (places or {WHOLE: path}).items()
+    }
     for name, part in parts.items():
         _log.info("read %d notes of the part %s", len(part), name)
     if places and (path / MANIFEST).is_file():
         verify(Manifest.read(path / MANIFEST), parts)
-    return site_of(parts)
+    site = site_of(parts)
+    return site if faults is None else replace(site, warnings=(*site.warnings, *faults.sentences()))
 
 
 def site_of(parts: Mapping[str, Sequence[Document]]) -> Site:
@@ -125,15 +133,18 @@ def site_of(parts: Mapping[str, Sequence[Document]]) -> Site:
         return Site(SiteData(tuple(parts[WHOLE])), ("the corpus is not split: it is scored on a development part",))
     if "train" not in parts:
         raise TrainingError(f"the corpus has parts called {', '.join(parts)} but no training part")
-    return Site(SiteData(**{name: tuple(part) for name, part in parts.items()}), tuple(_shared_texts(parts)))
+    warnings = list(_shared_texts(parts))
+    if not parts.get("test"):
+        warnings.append("the corpus has no test part: it is scored on a development part")
+    return Site(SiteData(**{name: tuple(part) for name, part in parts.items()}), tuple(warnings))
 
 
-def load_part(path: Path, form: CorpusFormat, part: str) -> list[Document]:
-    """Read one part of a split corpus, or all of an unsplit one."""
+def load_part(path: Path, form: CorpusFormat, part: str, *, faults: SkippedFaults | None = None) -> list[Document]:
+    """Read one part of a split corpus, or all of an unsplit one; `faults` is as for `load_site`."""
     places = find_splits(path)
     if places and part not in places:
         raise TrainingError(f"{path.name} has parts called {', '.join(places)} but none called {part}")
-    documents = list(form.read(places.get(part, path)))
+    documents = list(form.read(places.get(part, path), problems=sink_of(faults)))
     _log.info("read %d notes of the part %s", len(documents), part if places else "all")
     return documents
 
@@ -173,16 +184,37 @@ def train_at_one_site(
     """
     data = data.with_dev(config.seed)
     examples = task.encode(data.train)
+    # At least: the finished model and, in the checkpoint, the present and the best weights and two moments.
+    check_space(folder.path, 4 * sum(tensor.nbytes for tensor in task.model.state_dict().values()))
+    with run_lock(folder.path):
+        return _trained(task, data, config, examples=examples, folder=folder, listener=listener, notes=notes or {})
+
+
+def _trained(
+    task: Task,
+    data: SiteData,
+    config: TrainingConfig,
+    *,
+    examples: Sequence[Any],
+    folder: RunFolder,
+    listener: Listener | None,
+    notes: Mapping[str, Any],
+) -> Outcome:
     training = TrainingLoop(task, config, train=examples, dev=data.dev)
-    settings = _fingerprint(training, data, notes or {})
+    settings = _fingerprint(training, data, notes)
     if folder.checkpoint.is_file():
         training.restore(load_checkpoint(folder.checkpoint, settings=settings))
     else:
         made_with = {"training": asdict(config), "versions": versions()}
         folder.log("started", {"examples": len(examples), **task.alignment_losses, **made_with})
-    for record in training.run(listener):
-        save_checkpoint(folder.checkpoint, training.state(), settings=settings)
-        folder.log("epoch", asdict(record))
+    try:
+        for record in training.run(listener):
+            save_checkpoint(folder.checkpoint, training.state(), settings=settings)
+            folder.log("epoch", asdict(record))
+    except KeyboardInterrupt:
+        # Every finished epoch is in the checkpoint already, and SIGTERM needs no more than that.
+        _log.warning("stopped in epoch %d; the same command resumes at it", len(training.records) + 1)
+        raise
     scored_on, documents = ("test", data.test) if data.test else ("dev", data.dev)
     score = task.score(documents)
     intervals = {mode: score.interval(mode) for mode in task.matching_modes}
@@ -190,7 +222,7 @@ def train_at_one_site(
     folder.write_json("scores.json", outcome.as_json())
     write_note_counts(folder, outcome.score)
     f1 = {f"{mode}_f1": interval.estimate for mode, interval in outcome.f1.items()}
-    card = {**f1, "scored_on": outcome.scored_on, **calibration_notes(task, data.dev), **(notes or {})}
+    card = {**f1, "scored_on": outcome.scored_on, **calibration_notes(task, data.dev), **notes}
     save_model(task.model, folder.model, notes=card)
     folder.log("finished", f1)
     return outcome

@@ -8,7 +8,8 @@ from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 
-from wardround.corpora.formats import open_format
+from wardround.corpora.recognition import format_at
+from wardround.corpora.skipped_faults import SkippedFaults
 from wardround.corpora.synthetic import SyntheticSite, clinical_hospitals, many_hospitals, phi_hospitals
 from wardround.corpora.tag_set_table import SiteTypes, TagSetTable
 from wardround.corpora.type_names import in_tag_set, read_type_names, renamed
@@ -58,10 +59,19 @@ def _type_names(name: str, section: SiteSection, types: Sequence[str]) -> dict[s
         raise StudyError(f"[sites.{name}] names: {error}") from None
 
 
-def load_notes(name: str, section: SiteSection, *, seed: int, types: Sequence[str] = (), tag_set: str = "") -> SiteData:
+def load_notes(
+    name: str,
+    section: SiteSection,
+    *,
+    seed: int,
+    types: Sequence[str] = (),
+    tag_set: str = "",
+    faults: SkippedFaults | None = None,
+) -> SiteData:
     """Read the notes of a site, with the names that the study uses for `types`.
 
     A `tag_set` of identifying types renames the types of other such sets; a site's own mapping file is applied first.
+    If the section skips faulty parts, they are collected in `faults`.
     """
     _check_data(name, section)
     names = _type_names(name, section, types)
@@ -75,7 +85,9 @@ def load_notes(name: str, section: SiteSection, *, seed: int, types: Sequence[st
         notes = SiteData(hospital.train, dev, test)
     else:
         assert section.data is not None, "checked above"
-        notes = load_site(section.data, open_format(section.format, dict(section.options))).data
+        skipped = SkippedFaults() if faults is None else faults
+        form = format_at(section.data, section.format, section.options)
+        notes = load_site(section.data, form, faults=skipped if section.skip_faulty else None).data
     if names:
         notes = SiteData(renamed(notes.train, names), renamed(notes.dev, names), renamed(notes.test, names))
     return notes.in_tag_set(tag_set)
@@ -197,7 +209,7 @@ def _read_public(
     path: Path, form: str, options: tuple[tuple[str, str], ...], state: tuple[int, ...]
 ) -> tuple[Document, ...]:
     """Read once for all sites of a process; `state` changes if the files do, and then they are read again."""
-    return tuple(open_format(form, dict(options)).read(path))
+    return tuple(format_at(path, form, dict(options)).read(path))
 
 
 def _state(path: Path) -> tuple[int, ...]:

@@ -26,6 +26,7 @@ class StudyPlan:
     numbers: int  # in these arrays
     mechanism: str
     minimum_sites: int
+    bytes_up: int  # of all updates in all rounds as float32; 0 if sites send no updates of layers
     start: Table | None = field(default=None, repr=False)  # what is copied from a saved model
 
     @property
@@ -44,6 +45,9 @@ def plan_of(study: Study) -> StudyPlan:
         mechanism_of(study, payload)  # raises an error if the updates cannot be protected
     check_robust(study, payload)
     check_start(study)
+    numbers = sum(tensor.numel() for tensor in coordinator.shared.values())
+    asked = max(1, round(study.algorithm.config.participation * len(study.sites)))
+    sends_layers = study.algorithm.kind.sends == "updates" and not study.algorithm.sites_keep_models
     return StudyPlan(
         study.study.name,
         tuple(study.sites),
@@ -51,8 +55,9 @@ def plan_of(study: Study) -> StudyPlan:
         study.algorithm.name,
         study.algorithm.kind.description,
         len(coordinator.shared),
-        sum(tensor.numel() for tensor in coordinator.shared.values()),
+        numbers,
         study.privacy.mechanism,
         study.privacy.minimum_sites,
+        4 * numbers * study.algorithm.config.rounds * asked if sends_layers else 0,
         start_table(study),
     )

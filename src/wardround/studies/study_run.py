@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
@@ -31,6 +32,7 @@ from wardround.studies.outcomes import (
 )
 from wardround.studies.party_keys import PartyKeys
 from wardround.studies.run_folder import RunFolder, versions
+from wardround.studies.run_guard import StopRequest, check_space, run_lock, stop_on_signals
 from wardround.studies.study_file import Study, read_study, to_toml
 from wardround.studies.study_notes import public_set
 from wardround.training.state_files import save_tensors, tensors_under
@@ -68,6 +70,7 @@ class EngineSettings:
     sites_save: bool  # sites write their state before each answer; otherwise they are asked to at a checkpoint
     retries: int = 0  # for a round that too few sites answered
     pause: float = 5.0  # seconds before each retry
+    checkpoint_seconds: float = 60.0  # a checkpoint is also written after this time, and before a run is stopped
 
 
 @dataclass
@@ -120,21 +123,38 @@ class StudyRun:
         self._every = study.evaluation.every or max(1, study.algorithm.config.rounds // _SCORINGS)
         self._matching_modes = matching_modes_of(study)
         self._progress = _Progress(self._shared())
+        self._next_checkpoint = time.monotonic() + engine.checkpoint_seconds
+        # At least: the checkpoint with the shared half and its best round, and the finished shared half.
+        self._space = 3 * sum(tensor.nbytes for tensor in self.coordinator.shared.values())
 
     def run(self) -> StudyOutcome:
-        """Run the remaining rounds and score the sites."""
-        self._begin()
-        # A study that had stalled before it was interrupted only needs its scores.
-        for record in () if self._has_stalled() else self._rounds():
-            self._record_round(record)
-            last = record.number == self.study.algorithm.config.rounds
-            if last or record.number % self._every == 0:
-                self._score()
-            if last or record.number % self._engine.checkpoint_every == 0:
-                self._checkpoint()
-            if self._has_stalled():
-                break
-        return self._finish()
+        """Run the remaining rounds and score the sites; Ctrl-C stops after the present round, which is saved."""
+        check_space(self.folder.path, self._space)
+        # If sites save every round themselves, nothing is lost at any time, and a round may wait long for a hospital.
+        handled = nullcontext(StopRequest()) if self._engine.sites_save else stop_on_signals(self._watcher.on_event)
+        with run_lock(self.folder.path), handled as stop:
+            self._begin()
+            # A study that had stalled before it was interrupted only needs its scores.
+            for record in () if self._has_stalled() else self._rounds():
+                self._finish_round(record, stop)
+                if self._has_stalled():
+                    break
+            return self._finish()
+
+    def _finish_round(self, record: Round, stop: StopRequest) -> None:
+        """Record a round, score it, and save it if it is time; stop if the user asked for it."""
+        self._record_round(record)
+        last = record.number == self.study.algorithm.config.rounds
+        if last or record.number % self._every == 0:
+            self._score()
+        if last or record.number % self._engine.checkpoint_every == 0:
+            self._checkpoint()
+        elif stop or time.monotonic() >= self._next_checkpoint:
+            self._checkpoint(extra=True)
+        if stop:
+            then = "scores the result" if last else f"resumes at round {record.number + 1}"
+            self._watcher.on_event(f"stopped after round {record.number}; the same command {then}")
+            stop.stop()
 
     def _begin(self) -> None:
         text = to_toml(self.study)
@@ -289,13 +309,21 @@ class StudyRun:
         patience = self.study.evaluation.patience
         return bool(patience) and self._progress.stale >= patience
 
-    def _checkpoint(self) -> None:
-        """Save the sites first, so that they can restore whatever round the coordinator has saved."""
+    def _checkpoint(self, *, extra: bool = False) -> None:
+        """Save the sites first, so that they can restore whatever round the coordinator has saved.
+
+        An `extra` checkpoint depends on the clock or on a signal, so its bytes are not counted: the figures of a run
+        do not depend on how fast the machine is.
+        """
+        started, question = time.monotonic(), Message({"round": self.coordinator.number})
         if not self._engine.sites_save:
-            for reply in self._ask("save", Message({"round": self.coordinator.number})):
+            for reply in self.federation.ask("save", question) if extra else self._ask("save", question):
                 if reply.message is None:
                     raise FederationError(f"{reply.site} could not save its state: {reply.code}")
         self.coordinator.save(self.folder.checkpoint, more=self._progress.tensors())
+        # Saving many large sites takes long; it may take a twentieth of the time at most.
+        now = time.monotonic()
+        self._next_checkpoint = now + max(self._engine.checkpoint_seconds, 20 * (now - started))
 
     def _finish(self) -> StudyOutcome:
         best = {name: tensor.numpy() for name, tensor in self._progress.best.items()}

@@ -268,6 +268,7 @@ class SiteSection:
     scheme: str = ""  # BIO, BIOES or IOB1; empty means the model's
     encoder: str = ""  # its own encoder, if sites share no layers; empty means the study's
     fraction: float = 1.0  # share of its training notes that it trains on, drawn by the study's seed
+    skip_faulty: bool = False  # whether faulty parts of its notes are left out instead of stopping the study
 
     def __post_init__(self) -> None:
         if not 0 < self.fraction <= 1:
@@ -290,7 +291,7 @@ class SiteSection:
 
     def for_hospitals(self) -> SiteSection:
         """Return a copy without the location and the type names of its notes."""
-        return replace(self, data=None, format="", options={}, built_in="", names=None)
+        return replace(self, data=None, format="", options={}, built_in="", names=None, skip_faulty=False)
 
 
 _PARTS_OF_PRIVACY: Mapping[str, type] = {

@@ -7,6 +7,7 @@ disk before it answers.
 
 from __future__ import annotations
 
+import signal
 import sys
 from pathlib import Path
 
@@ -29,6 +30,8 @@ __all__ = ["main"]
 
 def main(arguments: list[str]) -> None:
     """Answer until the parent sends no more questions."""
+    # A terminal sends Ctrl-C to every process; the parent finishes the round and then ends this one.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     spec = WorkerSpec.read(Path(arguments[0]))
     torch.set_num_threads(spec.threads)
     study, folder, device = (

@@ -16,8 +16,9 @@ from wardround.text.document import Document, Range
 
 __all__ = ["find_sentences", "find_words", "sentences_of", "words_of"]
 
-# A decomposed accent (U+0300-U+036F) stays with its letter.
-_WORD = re.compile(r"[^\W\d_]+(?:[\u0300-\u036f]+[^\W\d_]*)*|\d+|[^\w\s]|_")
+# A decomposed accent (U+0300-U+036F) stays with its letter. A byte order mark is no word; where offsets count it, it
+# stays in the text.
+_WORD = re.compile(r"[^\W\d_]+(?:[\u0300-\u036f]+[^\W\d_]*)*|\d+|[^\w\s\ufeff]|_")
 
 _ABBREVIATIONS = frozenset(
     "dr dra mr mrs ms prof sr sra st vs etc approx no nr fig cf al e.g i.e eg ie pt pts wt ht temp resp dept hosp tel "
@@ -90,8 +91,8 @@ def _ends_sentence(text: str, start: int, stop: re.Match[str]) -> bool:
 
 
 def _stripped(text: str, start: int, end: int) -> list[Range]:
-    while start < end and text[start].isspace():
+    while start < end and (text[start].isspace() or text[start] == "\ufeff"):
         start += 1
-    while end > start and text[end - 1].isspace():
+    while end > start and (text[end - 1].isspace() or text[end - 1] == "\ufeff"):
         end -= 1
     return [Range(start, end)] if start < end else []

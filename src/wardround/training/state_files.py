@@ -20,10 +20,20 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor], *, metadata: dict[st
     """Replace a file atomically; `metadata` is text that is stored with the tensors."""
     partial = path.with_name(path.name + ".partial")
     plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    save_file(plain, partial, metadata=metadata)
-    fsync_path(partial)
-    partial.replace(path)
-    fsync_path(path.parent)  # otherwise a power failure may restore the old name
+    try:
+        save_file(plain, partial, metadata=metadata)
+        fsync_path(partial)
+        partial.replace(path)
+        fsync_path(path.parent)  # otherwise a power failure may restore the old name
+    except (OSError, SafetensorError) as error:
+        partial.unlink(missing_ok=True)
+        full = "No space left" in str(error)
+        reason = "the disk is full" if full else f"{type(error).__name__}"
+        kept = "; the file of the last checkpoint is kept" if path.exists() else ""
+        raise TrainingError(
+            f"{path.name} in the folder {path.parent.name} cannot be written: {reason}{kept}; "
+            "make room and run the same command again"
+        ) from error
 
 
 def fsync_path(path: Path) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import logging
+import socket
 import threading
 from collections.abc import Callable
 
@@ -14,7 +16,7 @@ from tests.federation.engines.flare.initials import Initials
 
 from wardround.errors import MessageError, TrainingError
 from wardround.federation.engines.flare.requests import Answer, CoordinatorSession, Envelope, SiteSession, digest_of
-from wardround.federation.engines.flare.site_session import SignedRequestHandler
+from wardround.federation.engines.flare.site_session import Announcements, SignedRequestHandler
 from wardround.federation.federation import Absence
 
 
@@ -166,3 +168,28 @@ def test_the_end_of_a_study_must_be_signed_too() -> None:
 def test_a_ping_returns_only_the_nonce_of_the_start() -> None:
     office = Office()
     assert office.desk.ping(Envelope(b"", b"")) == Envelope(office.reception.nonce.encode(), b"")
+
+
+def test_the_terminal_shows_a_coordinator_that_cannot_be_reached_and_then_each_round() -> None:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port = listener.getsockname()[1]
+        terminal = io.StringIO()
+        said = Announcements(terminal, "127.0.0.1", port)
+        said.look()  # nothing listens
+        said.look()  # it does not look again at once
+        refused = f"the coordinator 127.0.0.1:{port} cannot be reached (Connection refused); still trying"
+        assert terminal.getvalue().splitlines() == [refused]
+        listener.listen()
+        later = Announcements(terminal, "127.0.0.1", port)
+        later.look()
+    for step, number in (("describe", 0), ("train", 1), ("open_sum", 1), ("score", 1), ("train", 2), ("finish", 2)):
+        later.on_request(step, number)
+    later.look()
+    assert terminal.getvalue().splitlines()[1:] == [
+        "the coordinator can be reached; waiting for its first request",
+        "the coordinator has sent its first request",
+        "round 1",
+        "round 2",
+        "the finished model is scored on the notes of this site",
+    ]
