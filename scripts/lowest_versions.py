@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-EXTRAS = ("minilm", "lora", "sealed", "keyring", "flare", "console", "tracking")
+EXTRAS = ("minilm", "lora", "sealed", "keyring", "flare", "console", "serve", "onnx", "spacy", "parquet", "tracking")
 # What the tests need: the packages of `dev` that tests import, and the client of starlette's first supported versions.
 TEST_PACKAGES = (
     "hypothesis",

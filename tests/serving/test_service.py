@@ -38,7 +38,7 @@ class Spy:
     """A model that can be held, can fail, and notes what it reads at once."""
 
     def __init__(self, inner: wardround.Model, fails: str = "") -> None:
-        self.task, self.card, self.types, self.is_calibrated = inner.task, inner.card, inner.types, False
+        self.predictor, self.card, self.types, self.is_calibrated = inner.predictor, inner.card, inner.types, False
         self.free, self.fails, self.batches = threading.Event(), fails, list[int]()
         self.free.set()
 

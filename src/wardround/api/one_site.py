@@ -325,7 +325,7 @@ def evaluate(
             raise UsageError(f"the corpus has parts called {', '.join(corpus.parts)} but none called test")
         notes = list(corpus.test if corpus.is_split else corpus)
     documents = in_tag_set(notes, checked_tag_set(tag_set))
-    task = task_of(loaded.task.model, leakage=leakage)
+    task = loaded.scoring_task(leakage=leakage)
     name = "model" if isinstance(model, Model) else model_folder(model).resolve().name
     return Evaluation(task.score(documents), f"{name} on {_name_of(data)}")
 

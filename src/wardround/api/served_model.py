@@ -43,4 +43,4 @@ def open_service(
         return app_of(loaded, access=access, limits=limits)
     settings = redaction_settings("surrogate", language, threshold, patterns=True, patient="note", ids="keep")
     key = settings.key(None if seed_file is None else Path(seed_file))
-    return app_of(loaded, access=access, limits=limits, redaction=redactions(loaded.task, settings, key))
+    return app_of(loaded, access=access, limits=limits, redaction=redactions(loaded.predictor, settings, key))

@@ -18,10 +18,10 @@ from wardround.models.crf import Posterior
 from wardround.models.decoders import Decoder, mention_probabilities
 from wardround.models.encoders import PieceBatch
 from wardround.models.parameter_split import LayeredModel
-from wardround.text.tag_schemes import SCHEMES, TagScheme
+from wardround.text.tag_schemes import SCHEMES, ScoredTags, TagScheme
 from wardround.text.tag_sets import TagSet
 
-__all__ = ["Inputs", "MentionModel", "ScoredTags", "SplitLoss", "TaggingModel", "allowed_tags", "tag_scoring"]
+__all__ = ["Inputs", "MentionModel", "SplitLoss", "TaggingModel", "allowed_tags", "tag_scoring"]
 
 
 @dataclass(frozen=True)
@@ -46,13 +46,6 @@ class SplitLoss(NamedTuple):
     source: Tensor  # [batch]: of the site's own annotation
     target: Tensor  # [batch]: of the mentions that a teacher adds
     silence: Tensor  # [batch]: of the words where neither finds a mention
-
-
-class ScoredTags(NamedTuple):
-    """The best tags of a sentence, and the probability of each mention in them, if the model has probabilities."""
-
-    tags: list[str]
-    probabilities: list[float] | None = None
 
 
 class MentionModel(LayeredModel):
@@ -109,6 +102,13 @@ class MentionModel(LayeredModel):
     def decode_scored(self, inputs: Inputs) -> list[ScoredTags]:
         """Return the best legal tags of each sentence, with the probabilities of their mentions."""
         return list(map(ScoredTags, self.decode(inputs)))
+
+    @torch.inference_mode()
+    def tag_sentences(self, sentences: Sequence[Sequence[str]], *, scored: bool) -> list[ScoredTags]:
+        """Return the best legal tags of each sentence; if `scored`, with the probabilities of their mentions."""
+        self.eval()
+        inputs = self.prepare(sentences).to(self.device)
+        return self.decode_scored(inputs) if scored else list(map(ScoredTags, self.decode(inputs)))
 
 
 class TaggingModel(MentionModel):

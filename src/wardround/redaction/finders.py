@@ -20,7 +20,8 @@ from wardround.errors import UsageError
 from wardround.models.tagging_model import TaggingModel, tag_scoring
 from wardround.redaction.findings import Finding
 from wardround.redaction.patterns import Patterns
-from wardround.tasks.task import Task, in_length_order
+from wardround.tasks.batching import in_length_order
+from wardround.tasks.mentions import Predictor
 from wardround.text.alignment import align
 from wardround.text.document import Document, Range
 from wardround.text.normalisation import normalise
@@ -40,7 +41,7 @@ def pattern_finder(patterns: Patterns) -> Finder:
     return lambda documents: ((document, patterns.find(document.text)) for document in documents)
 
 
-def model_finder(task: Task, *, threshold: float | None = None, patterns: Patterns | None = None) -> Finder:
+def model_finder(task: Predictor, *, threshold: float | None = None, patterns: Patterns | None = None) -> Finder:
     """Return a finder for the model's mentions, with a threshold also uncertain words, and matches of the patterns.
 
     Pattern matches get the closest type of the model. Raise `UsageError` before a note is read if the model is unfit.

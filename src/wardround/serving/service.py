@@ -35,7 +35,7 @@ from wardround.serving.gate import Gate
 from wardround.serving.limits import Limits
 from wardround.serving.metrics import METRICS_TYPE, Metrics
 from wardround.serving.requests import RedactRequest, RefusedError, read_batch, read_predict, read_redact
-from wardround.tasks.task import Task
+from wardround.tasks.mentions import Predictor
 from wardround.text.document import Document, Entity
 from wardround.text.phi_tag_sets import are_phi
 
@@ -69,7 +69,9 @@ _Answer = TypeVar("_Answer")
 class ServedModel(Protocol):
     """What the service needs of a model; `wardround.load` returns one."""
 
-    task: Any
+    @property
+    def predictor(self) -> Predictor:
+        """Return what finds entities."""
 
     @property
     def card(self) -> Mapping[str, Any]:
@@ -87,7 +89,7 @@ class ServedModel(Protocol):
         """Yield each text as a document with predictions."""
 
 
-def redactions(task: Task, settings: RedactionSettings, key: SecretKey) -> Mapping[How, Redaction]:
+def redactions(task: Predictor, settings: RedactionSettings, key: SecretKey) -> Mapping[How, Redaction]:
     """Return a redaction for each way to hide text; all share the key of the site."""
     return {how: replace(settings, how=how).redaction(task, key) for how in How}
 
@@ -173,7 +175,7 @@ class _Service:
                 "kind": str(card.get("kind", "")),
                 "types": list(model.types),
                 "scheme": scheme if isinstance(scheme, str) else None,
-                "finds_relations": bool(model.task.finds_relations),
+                "finds_relations": bool(model.predictor.finds_relations),
                 "scores_are_calibrated": model.is_calibrated,
                 "can_redact": bool(self._redact),
                 "version": __version__,
@@ -294,4 +296,4 @@ def serve(app: ASGIApp, access: ServiceAccess, *, announce: Callable[[], None] =
 
 def can_redact(model: ServedModel) -> bool:
     """Return whether all types of the model are known to identify people."""
-    return bool(model.task.finds_entities) and are_phi(model.types)
+    return bool(model.predictor.finds_entities) and are_phi(model.types)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from wardround.errors import TagError
 
-__all__ = ["BIO", "BIOES", "IOB1", "OUTSIDE", "SCHEMES", "TagScheme", "WordSpan", "split_tag"]
+__all__ = ["BIO", "BIOES", "IOB1", "OUTSIDE", "SCHEMES", "ScoredTags", "TagScheme", "WordSpan", "split_tag"]
 
 OUTSIDE = "O"
 _EDGE = "#"  # the position before the first and after the last word
@@ -26,6 +26,13 @@ class WordSpan(NamedTuple):
     start: int
     end: int
     type: str
+
+
+class ScoredTags(NamedTuple):
+    """The tags of a sentence, and the probability of each mention in them, if the model has probabilities."""
+
+    tags: list[str]
+    probabilities: list[float] | None = None
 
 
 class _Step(NamedTuple):
