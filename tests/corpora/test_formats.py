@@ -24,8 +24,8 @@ from wardround.text.document import Document, Entity, Range
 
 def test_names_of_the_formats() -> None:
     assert list(FORMATS) == [
-        "ade", "bioc", "brat", "cadec", "conll", "i2b2-2010", "i2b2-2014", "jsonl", "pairs", "pubtator", "smm4h",
-        "text",
+        "ade", "bioc", "brat", "cadec", "conll", "fhir", "i2b2-2010", "i2b2-2014", "jsonl", "omop", "pairs",
+        "pubannotation", "pubtator", "smm4h", "text",
     ]  # fmt: skip
 
 
@@ -71,8 +71,11 @@ def test_formats_that_can_be_written() -> None:
     assert {name: cls.ending for name, cls in FORMATS.items() if cls.ending} == {
         "bioc": ".xml",
         "conll": ".tsv",
+        "fhir": ".json",
         "jsonl": ".jsonl",
+        "omop": ".csv",
         "pairs": ".tsv",
+        "pubannotation": ".json",
         "pubtator": ".PubTator",
         "smm4h": ".tsv",
     }

@@ -16,10 +16,13 @@ from wardround.corpora.brat import Brat
 from wardround.corpora.cadec import Cadec
 from wardround.corpora.conll import Conll
 from wardround.corpora.corpus_format import EVERYTHING, CorpusFormat
+from wardround.corpora.fhir import Fhir
 from wardround.corpora.i2b2_2010 import I2b2Concepts
 from wardround.corpora.i2b2_2014 import I2b2Deid
 from wardround.corpora.jsonl import Jsonl
+from wardround.corpora.omop import Omop
 from wardround.corpora.pair_tsv import PairTsv
+from wardround.corpora.pubannotation import Pubannotation
 from wardround.corpora.pubtator import Pubtator
 from wardround.corpora.smm4h import Smm4h
 from wardround.corpora.text_notes import PlainText
@@ -35,10 +38,13 @@ BUILT_IN_FORMATS: dict[str, type[CorpusFormat]] = {
     Brat.name: Brat,
     Cadec.name: Cadec,
     Conll.name: Conll,
+    Fhir.name: Fhir,
     I2b2Concepts.name: I2b2Concepts,
     I2b2Deid.name: I2b2Deid,
     Jsonl.name: Jsonl,
+    Omop.name: Omop,
     PairTsv.name: PairTsv,
+    Pubannotation.name: Pubannotation,
     Pubtator.name: Pubtator,
     Smm4h.name: Smm4h,
     PlainText.name: PlainText,
