@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["CRF", "NETWORK", "TOKENIZER", "WORDS", "OnnxPredictor", "OnnxTagger", "load_onnx"]
 
 NETWORK, CRF, TOKENIZER, WORDS = "network.onnx", "crf.safetensors", "tokenizer.json", "words.json"
-_LARGEST_FILE = 4_000_000_000  # bytes
+_CHUNK = 1_000_000  # bytes
 _LARGEST_SIZE = 100_000_000  # of a setting
 # A tensor whose data is in another file has an entry with this key; the key is never part of our own networks.
 _ELSEWHERE = b"location"
@@ -80,9 +80,9 @@ class OnnxTagger:
     scores_tags = False  # not for redaction with a threshold, which needs a network in PyTorch
 
     def __init__(
-        self, network: bytes, reader: Reader, transitions: Transitions, *, tag_set: TagSet, scheme: TagScheme
+        self, network: Path, reader: Reader, transitions: Transitions, *, tag_set: TagSet, scheme: TagScheme
     ) -> None:
-        """Open the network in the bytes of its file."""
+        """Open the network in a file."""
         self.tag_set, self.scheme = tag_set, scheme
         self.tags = tag_set.tags(scheme)
         self._reader, self._transitions, self._session = reader, transitions, _session(network)
@@ -144,11 +144,15 @@ def load_onnx(folder: Path, card: Mapping[str, Any]) -> OnnxPredictor:
         else Transitions.legal(tags, SCHEMES[scheme])
     )
     reader = _reader(folder, config, files)
-    return OnnxPredictor(OnnxTagger(files[NETWORK], reader, transitions, tag_set=tag_set, scheme=SCHEMES[scheme]))
+    return OnnxPredictor(OnnxTagger(folder / NETWORK, reader, transitions, tag_set=tag_set, scheme=SCHEMES[scheme]))
 
 
 def _checked_files(folder: Path, card: Mapping[str, Any]) -> dict[str, bytes]:
-    """Return the contents of the files that the card lists, each as the card's digest says."""
+    """Return the contents of the small files that the card lists; every file must be as the card's digest says.
+
+    The network is opened by its path, because ONNX Runtime would keep a second copy of its bytes. Whoever can replace
+    it after this check could have replaced the card too.
+    """
     listed = card.get("files")
     if not isinstance(listed, Mapping) or NETWORK not in listed or set(listed) - {NETWORK, CRF, TOKENIZER, WORDS}:
         raise ModelError(f"{folder.name}/{CARD} does not list the files of an ONNX model")
@@ -157,14 +161,28 @@ def _checked_files(folder: Path, card: Mapping[str, Any]) -> dict[str, bytes]:
         if (folder / name).is_symlink():
             raise ModelError(f"{folder.name}/{name} is a link; copy the file itself")
         try:
-            files[name] = read_limited(folder / name, _LARGEST_FILE)
+            if name == NETWORK:
+                found = _digest_of_network(folder / name)
+            else:
+                files[name] = read_limited(folder / name)
+                found = sha256(files[name]).hexdigest()
         except (OSError, MalformedDataError) as error:
             raise ModelError(f"{folder.name}/{name} is missing or cannot be read") from error
-        if sha256(files[name]).hexdigest() != digest:
+        if found != digest:
             raise ModelError(f"{folder.name}/{name} was changed: its SHA-256 is not that of the card; export it again")
-    if _ELSEWHERE in files[NETWORK]:
-        raise ModelError(f"{folder.name}/{NETWORK} refers to data in another file, which is never read")
     return files
+
+
+def _digest_of_network(path: Path) -> str:
+    """Return the SHA-256; raise `ModelError` if the network may refer to data in another file."""
+    digest, end = sha256(), b""
+    with path.open("rb") as stream:
+        while chunk := stream.read(_CHUNK):
+            digest.update(chunk)
+            if _ELSEWHERE in end + chunk:
+                raise ModelError(f"{path.parent.name}/{NETWORK} refers to data in another file, which is never read")
+            end = chunk[-len(_ELSEWHERE) :]
+    return digest.hexdigest()
 
 
 def _reader(folder: Path, config: Mapping[str, Any], files: Mapping[str, bytes]) -> Reader:
@@ -229,7 +247,7 @@ def _crf(folder: Path, content: bytes, tags: int) -> Transitions:
     return Transitions(start, step, end)
 
 
-def _session(network: bytes) -> Any:
+def _session(network: Path) -> Any:
     try:
         import onnxruntime
     except ModuleNotFoundError:
@@ -240,6 +258,6 @@ def _session(network: bytes) -> Any:
     if threads := os.environ.get("OMP_NUM_THREADS", ""):  # as torch does
         options.intra_op_num_threads = int(threads) if threads.isdecimal() else 0
     try:
-        return onnxruntime.InferenceSession(network, options, providers=["CPUExecutionProvider"])
+        return onnxruntime.InferenceSession(str(network), options, providers=["CPUExecutionProvider"])
     except Exception as error:  # the library has a class for each of its codes, all of them below Exception
         raise ModelError(f"{NETWORK} cannot be opened by this version of ONNX Runtime") from error
