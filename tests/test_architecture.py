@@ -84,7 +84,7 @@ ONLY_IN = {
     "prometheus_client": ("serving",),
     "onnx": ("serving",),
     "onnxruntime": ("serving",),
-    "spacy": ("serving",),
+    "spacy": ("api",),
     "pyarrow": ("corpora",),
     "jinja2": ("console",),
     "tensorboard": ("tracking",),
