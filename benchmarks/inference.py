@@ -110,7 +110,7 @@ def pipeline_call(folder: Path, texts: Sequence[str]) -> Callable[[], object]:
     from transformers import pipeline
 
     with quiet_transformers():
-        found = pipeline("token-classification", model=str(folder), aggregation_strategy="simple", device="cpu")
+        found = pipeline("token-classification", model=str(folder), aggregation_strategy="first", device="cpu")
     ordered = sorted(texts, key=len)
 
     def call() -> object:

@@ -69,6 +69,7 @@ ONLY_IN = {
         "secure_aggregation",
         "privacy",
         "algorithms",
+        "serving",
         "studies",
         "sweeps",
         "api",

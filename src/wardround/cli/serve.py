@@ -14,41 +14,53 @@ from wardround.errors import UsageError
 __all__ = ["command"]
 
 
+Host = Annotated[
+    str, typer.Option(help="Address to listen on; any but the local one needs TLS, and a token or --client-ca.")
+]
+Port = Annotated[int, typer.Option(help="The port.", min=1, max=65535)]
+Chain = Annotated[Path | None, typer.Option(help="A TLS certificate chain, PEM.", exists=True, dir_okay=False)]
+Key = Annotated[Path | None, typer.Option(help="Its private key, PEM.", exists=True, dir_okay=False)]
+ClientAuthorities = Annotated[
+    Path | None,
+    typer.Option(
+        help="Certificates of authorities, PEM; a client must show a certificate of one of them.",
+        exists=True,
+        dir_okay=False,
+    ),
+]
+TokenFile = Annotated[
+    Path | None, typer.Option(help="File with the token of clients; created if it does not exist.", dir_okay=False)
+]
+MostBytes = Annotated[int, typer.Option(help="Bytes of one request.", min=1)]
+MostCharacters = Annotated[int, typer.Option(help="Characters of one text.", min=1)]
+MostDocuments = Annotated[int, typer.Option(help="Texts in one request.", min=1)]
+Rate = Annotated[int, typer.Option(help="Requests per minute from one address.", min=1)]
+Language = Annotated[str, typer.Option(help="Redaction: language of patterns and surrogates.")]
+Threshold = Annotated[
+    float | None,
+    typer.Option(help="Redaction: also hide words that are identifying with a probability above this."),
+]
+SeedFile = Annotated[
+    Path | None,
+    typer.Option(help="Redaction: file with the key of surrogates, created if it is missing.", dir_okay=False),
+]
+
+
 def command(
     model: ModelFolder,
-    host: Annotated[
-        str, typer.Option(help="Address to listen on; any but the local one needs TLS, and a token or --client-ca.")
-    ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="The port.", min=1, max=65535)] = 8810,
-    certificate: Annotated[
-        Path | None, typer.Option(help="A TLS certificate chain, PEM.", exists=True, dir_okay=False)
-    ] = None,
-    key: Annotated[Path | None, typer.Option(help="Its private key, PEM.", exists=True, dir_okay=False)] = None,
-    client_ca: Annotated[
-        Path | None,
-        typer.Option(
-            help="Certificates of authorities, PEM; a client must show a certificate of one of them.",
-            exists=True,
-            dir_okay=False,
-        ),
-    ] = None,
-    token_file: Annotated[
-        Path | None,
-        typer.Option(help="File with the token of clients; created if it does not exist.", dir_okay=False),
-    ] = None,
-    max_body: Annotated[int, typer.Option(help="Bytes of one request.", min=1)] = 2_000_000,
-    max_text: Annotated[int, typer.Option(help="Characters of one text.", min=1)] = 100_000,
-    max_documents: Annotated[int, typer.Option(help="Texts in one request.", min=1)] = 256,
-    rate: Annotated[int, typer.Option(help="Requests per minute from one address.", min=1)] = 6_000,
-    language: Annotated[str, typer.Option(help="Redaction: language of patterns and surrogates.")] = "en",
-    threshold: Annotated[
-        float | None,
-        typer.Option(help="Redaction: also hide words that are identifying with a probability above this."),
-    ] = None,
-    seed_file: Annotated[
-        Path | None,
-        typer.Option(help="Redaction: file with the key of surrogates, created if it is missing.", dir_okay=False),
-    ] = None,
+    host: Host = "127.0.0.1",
+    port: Port = 8810,
+    certificate: Chain = None,
+    key: Key = None,
+    client_ca: ClientAuthorities = None,
+    token_file: TokenFile = None,
+    max_body: MostBytes = 2_000_000,
+    max_text: MostCharacters = 100_000,
+    max_documents: MostDocuments = 256,
+    rate: Rate = 6_000,
+    language: Language = "en",
+    threshold: Threshold = None,
+    seed_file: SeedFile = None,
     device: Device = "auto",
 ) -> None:
     """Serve a model over HTTP: predictions, redaction, card, health, metrics, and a page to try a text.
