@@ -31,7 +31,7 @@ from wardround.serving.service import app_of
 from wardround.text.segmentation import find_words, sentences_of
 
 # Notes to train on, epochs, sentences, repeats, starts, requests.
-SIZES = {"full": (50, 4, 1_000, 3, 5, 300), "quick": (12, 1, 200, 2, 2, 60), "smallest": (3, 1, 8, 1, 1, 4)}
+SIZES = {"full": (50, 4, 1_000, 3, 5, 300), "quick": (8, 1, 128, 2, 2, 60), "smallest": (3, 1, 8, 1, 1, 4)}
 BATCH, CLIENTS = 64, 8
 COLUMNS = ("what", "sentences per second", "× pipeline", "strict F1", "cold start s", "processor s", "peak MB")
 LATENCY = ("request", "p50 ms", "p99 ms", "× call")

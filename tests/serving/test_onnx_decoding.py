@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wardround.models.decoders import IndependentWords, LinearChainCrf, mention_probabilities
-from wardround.serving.onnx_decoding import Transitions, decode
+from wardround.serving.onnx_decoding import Transitions, decode, marginals
 from wardround.text.tag_schemes import SCHEMES
 
 TYPES = ("Drug", "ADE")
@@ -45,6 +45,8 @@ def test_tags_and_probabilities_are_those_of_pytorch(
     ]
     for one, probabilities in zip(found, right, strict=True):
         assert one.probabilities == pytest.approx(probabilities, abs=1e-6 * scale + 1e-5)  # PyTorch's are float32
+    ours, theirs = marginals(emissions.numpy(), mask.numpy(), transitions), decoder.marginals(emissions, mask)
+    assert ours == pytest.approx(theirs.detach().numpy(), abs=1e-6 * scale + 1e-5)
     unscored = decode(emissions.numpy(), mask.numpy(), transitions, **options, scored=False)
     assert [one.tags for one in unscored] == [one.tags for one in found]
     assert all(one.probabilities is None for one in unscored)

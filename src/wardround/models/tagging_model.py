@@ -10,7 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import NamedTuple, Self, cast
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from wardround.errors import ModelError
@@ -187,6 +189,13 @@ class TaggingModel(MentionModel):
     def marginals(self, inputs: Inputs) -> Tensor:
         """Return p(tag) of each word, [batch, words, tags]."""
         return self.decoder.marginals(self.emissions(inputs).float(), inputs.mask)
+
+    @torch.inference_mode()
+    def tag_probabilities(self, sentences: Sequence[Sequence[str]]) -> NDArray[np.float32]:
+        """Return the marginals of sentences of words, [batch, words, tags], without dropout."""
+        self.eval()
+        found: NDArray[np.float32] = self.marginals(self.prepare(sentences).to(self.device)).float().cpu().numpy()
+        return found
 
 
 def tag_scoring(model: LayeredModel) -> TaggingModel:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from wardround.text.tag_schemes import ScoredTags, TagScheme
 
-__all__ = ["Transitions", "decode"]
+__all__ = ["Transitions", "decode", "marginals"]
 
 Scores: TypeAlias = NDArray[np.float32]
 Numbers: TypeAlias = NDArray[np.float64]
@@ -72,6 +72,11 @@ def decode(
         return list(map(ScoredTags, rows))
     probabilities = _probabilities(_Chances(emissions, mask, transitions), best, rows, tags=tags, scheme=scheme)
     return list(map(ScoredTags, rows, probabilities))
+
+
+def marginals(emissions: Scores, mask: Flags, transitions: Transitions) -> Scores:
+    """Return p(tag) of each word, [batch, words, tags]; zero at padding."""
+    return _Chances(emissions, mask, transitions).marginals(mask)
 
 
 def _viterbi(emissions: Scores, mask: Flags, transitions: Transitions) -> NDArray[np.int64]:
@@ -156,6 +161,15 @@ class _Chances:
         else:
             total += _log_sum((self._step[inside[-1]] + self._emissions[at, end] + self._backward[at, end])[after])
         return float(min(1.0, np.exp(total - self._log_partition[at])))
+
+    def marginals(self, mask: Flags) -> Scores:
+        """Return p(tag) of each word, [batch, words, tags]; zero at padding."""
+        if self._transitions.independent:
+            logarithms = self._words
+        else:
+            logarithms = self._forward + self._backward - self._log_partition[:, None, None]
+        found: Scores = (np.exp(logarithms) * mask[:, :, None]).astype(np.float32)
+        return found
 
     def _messages(self, mask: Flags, *, in_logarithms: bool) -> None:
         """Compute log α (with the word's own score) and log β (without it), [batch, words, tags]."""

@@ -19,13 +19,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from wardround.errors import ModelError, TextError
-from wardround.models.arrays import PieceTable, word_arrays, word_mask
+from wardround.models.arrays import Mask, PieceTable, word_arrays, word_mask
 from wardround.models.cards import CARD, ONNX
 from wardround.models.vocabulary import HashedWords, ListedWords, WordIndex
 from wardround.parsing import MalformedDataError, parse_json, read_limited
-from wardround.serving.onnx_decoding import Transitions, decode
+from wardround.serving.onnx_decoding import Transitions, decode, marginals
 from wardround.tasks.mentions import predict_mentions
 from wardround.text.document import Document
 from wardround.text.tag_schemes import SCHEMES, ScoredTags, TagScheme
@@ -77,7 +78,7 @@ class OnnxTagger:
     """A network in ONNX with its decoder."""
 
     kind = ONNX
-    scores_tags = False  # not for redaction with a threshold, which needs a network in PyTorch
+    scores_tags = True
 
     def __init__(
         self, network: Path, reader: Reader, transitions: Transitions, *, tag_set: TagSet, scheme: TagScheme
@@ -90,12 +91,21 @@ class OnnxTagger:
 
     def tag_sentences(self, sentences: Sequence[Sequence[str]], *, scored: bool) -> list[ScoredTags]:
         """Return the best legal tags of each sentence; if `scored`, with the probabilities of their mentions."""
+        emissions, mask = self._emissions(sentences)
+        return decode(emissions, mask, self._transitions, tags=self.tags, scheme=self.scheme, scored=scored)
+
+    def tag_probabilities(self, sentences: Sequence[Sequence[str]]) -> NDArray[np.float32]:
+        """Return p(tag) of each word, [batch, words, tags]; zero at padding."""
+        return marginals(*self._emissions(sentences), self._transitions)
+
+    def _emissions(self, sentences: Sequence[Sequence[str]]) -> tuple[NDArray[np.float32], Mask]:
+        """Return a score for each word and tag, and which places are words."""
         mask = word_mask(sentences)
         given = {"mask": mask, **self._reader(sentences)}
         (emissions,) = self._session.run(None, {name: given[name] for name in self._inputs})
         if emissions.shape != (*mask.shape, len(self.tags)):
             raise ModelError("the network does not fit the model card: it has another number of tags")
-        return decode(emissions, mask, self._transitions, tags=self.tags, scheme=self.scheme, scored=scored)
+        return emissions, mask
 
 
 class OnnxPredictor:

@@ -9,12 +9,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import repeat
 from typing import Any, Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from wardround.tasks.batching import in_chunks, in_length_order
 from wardround.text.alignment import Alignment, align, entities_from_spans
 from wardround.text.document import Document, Entity
 from wardround.text.tag_schemes import ScoredTags, TagScheme
+from wardround.text.tag_sets import TagSet
 
-__all__ = ["Predictor", "Tagger", "predict_mentions"]
+__all__ = ["Predictor", "Tagger", "WordTagger", "predict_mentions"]
 
 _SENTENCES_AHEAD = 1024  # sentences read before predictions are returned: bounds memory, and lengths can be sorted
 
@@ -28,6 +32,21 @@ class Tagger(Protocol):
 
     def tag_sentences(self, sentences: Sequence[Sequence[str]], *, scored: bool) -> Iterable[ScoredTags]:
         """Return the best legal tags of each sentence; if `scored`, with the probabilities of their mentions."""
+
+
+class WordTagger(Tagger, Protocol):
+    """A tagger that also gives the probability of every tag of every word."""
+
+    @property
+    def tag_set(self) -> TagSet:
+        """Return the types of mentions."""
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """Return the tags, outside first."""
+
+    def tag_probabilities(self, sentences: Sequence[Sequence[str]]) -> NDArray[np.float32]:
+        """Return p(tag) of each word, [batch, words, tags]; zero at padding."""
 
 
 class Predictor(Protocol):
