@@ -26,7 +26,6 @@ from starlette.types import Message, Scope
 import wardround
 from wardround.models.encoders import quiet_transformers
 from wardround.reports.tables import Table
-from wardround.serving.onnx_export import export_onnx
 from wardround.serving.service import app_of
 from wardround.text.segmentation import find_words, sentences_of
 
@@ -101,8 +100,9 @@ def train_models(scratch: Path, hospital: wardround.Corpus, *, notes: int, epoch
         run = scratch / f"{name} run"
         wardround.train(corpus, out=run, encoder=chosen, training=training, device="cpu", progress=False)
         (run / "model").rename(scratch / name)
-        export_onnx(scratch / name, scratch / f"{name} ONNX")
-        export_onnx(scratch / name, scratch / f"{name} ONNX int8", int8=True)
+        model = wardround.load(scratch / name, device="cpu")
+        model.export(scratch / f"{name} ONNX")
+        model.export(scratch / f"{name} ONNX int8", int8=True)
 
 
 def pipeline_call(folder: Path, texts: Sequence[str]) -> Callable[[], object]:

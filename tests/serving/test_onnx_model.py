@@ -23,7 +23,6 @@ from wardround.models.word_vectors import WordVectors
 onnx = pytest.importorskip("onnx", reason="the export needs wardround[onnx]")
 pytest.importorskip("onnxruntime", reason="an ONNX model needs wardround[onnx]")
 
-from wardround.serving.onnx_export import export_onnx  # noqa: E402
 
 NOTES = [
     *notes(12, seed=5),
@@ -57,7 +56,7 @@ BUILDERS: dict[str, Callable[[Path], TaggingModel]] = {
 @pytest.mark.parametrize("name", BUILDERS)
 def test_an_exported_model_predicts_as_the_model(name: str, tmp_path: Path) -> None:
     save_model(BUILDERS[name](tmp_path), tmp_path / "model")
-    export_onnx(tmp_path / "model", tmp_path / "onnx")
+    wardround.load(tmp_path / "model").export(tmp_path / "onnx")
     model, exported = wardround.load(tmp_path / "model"), wardround.load(tmp_path / "onnx")
     assert exported.types == model.types
     found = 0
@@ -71,7 +70,7 @@ def test_an_exported_model_predicts_as_the_model(name: str, tmp_path: Path) -> N
 @pytest.fixture(scope="module")
 def exported(model_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("onnx") / "model"
-    export_onnx(model_folder, folder)
+    wardround.load(model_folder).export(folder)
     return folder
 
 
@@ -94,8 +93,8 @@ def test_calibration_and_scores_are_those_of_the_model(model_folder: Path, expor
 
 
 def test_weights_in_8_bits_are_smaller_and_find_nearly_the_same(model_folder: Path, tmp_path: Path) -> None:
-    export_onnx(model_folder, tmp_path / "float32")
-    export_onnx(model_folder, tmp_path / "int8", int8=True)
+    wardround.load(model_folder).export(tmp_path / "float32")
+    wardround.load(model_folder).export(tmp_path / "int8", int8=True)
     whole, small = ((tmp_path / name / "network.onnx") for name in ("float32", "int8"))
     operators = {node.op_type for node in onnx.load(small).graph.node}
     assert operators & {"MatMulInteger", "DynamicQuantizeLSTM", "DynamicQuantizeMatMul"}
@@ -199,8 +198,8 @@ def test_redaction_with_a_threshold_hides_what_the_model_itself_hides(exported: 
 def test_only_taggers_are_exported_and_nothing_is_overwritten(model_folder: Path, tmp_path: Path) -> None:
     save_model(encoder(tmp_path, adapter="prompt"), tmp_path / "model")
     with pytest.raises(ModelError, match="cannot be exported to ONNX"):
-        export_onnx(tmp_path / "model", tmp_path / "onnx")
+        wardround.load(tmp_path / "model").export(tmp_path / "onnx")
     assert not (tmp_path / "onnx").exists()
     (tmp_path / "taken").mkdir()
     with pytest.raises(ModelError, match="taken exists; name a new folder"):
-        export_onnx(model_folder, tmp_path / "taken")
+        wardround.load(model_folder).export(tmp_path / "taken")

@@ -70,10 +70,9 @@ def export(
     json: Json = False,
 ) -> None:
     """Export a tagger for other software; `predict`, `evaluate`, `redact` and `serve` accept the folder too."""
-    from wardround.api.trained_model import model_folder
-    from wardround.serving.onnx_export import export_onnx
+    from wardround.api.trained_model import load
 
-    export_onnx(model_folder(model), out, int8=int8)
+    load(model, device="cpu").export(out, int8=int8)
     size = sum(path.stat().st_size for path in out.iterdir())
     with printed(json) as result:
         result.line(f"{out}  {size_text(size)}", out=out, format=format, int8=int8, bytes=size)

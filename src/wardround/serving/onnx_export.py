@@ -17,12 +17,11 @@ import torch
 from torch import Tensor, nn
 
 from wardround.errors import ModelError
-from wardround.models.cards import CARD, CARD_FORMAT, ONNX, model_card
+from wardround.models.cards import CARD, CARD_FORMAT, ONNX
 from wardround.models.encoder_tagger import EncoderTagger
 from wardround.models.encoders import PieceBatch
 from wardround.models.model_files import save_tensors
 from wardround.models.parameter_split import LayeredModel
-from wardround.models.saved import load_model
 from wardround.models.tagging_model import Inputs, TaggingModel
 from wardround.models.vocabulary import ListedWords
 from wardround.models.word_tagger import WordTagger
@@ -35,23 +34,21 @@ _EXAMPLE = (("Took", "aspirin", "daily", "."), ("Nausea", "after", "10", "mg"), 
 _OPSET = 17
 
 
-def export_onnx(folder: Path, out: Path, *, int8: bool = False) -> None:
-    """Write the model in `folder` as an ONNX model to the new folder `out`.
+def export_onnx(model: LayeredModel, out: Path, *, notes: Mapping[str, Any] | None = None, int8: bool = False) -> None:
+    """Write a tagger as an ONNX model to the new folder `out`; `notes` are those of its card.
 
     With `int8`, weights of matrix products have 8 bits, and their inputs are rounded as they come.
     """
     if out.exists():
         raise ModelError(f"{out.name} exists; name a new folder")
-    source = model_card(folder)
-    model = load_model(folder)
     partial = out.with_name(out.name + ".partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
-    config = _write_network(model, partial)
+    model.eval()
+    config = _write_network(model, partial) | {"network": model.kind, "int8": int8}
     if int8:
         _quantize(partial / NETWORK)
-    config |= {"network": model.kind, "int8": int8}
-    assert isinstance(model, TaggingModel), "only taggers are exported"
+    assert isinstance(model, TaggingModel), "other models have no network to write"
     if not model.decoder.independent:
         save_tensors(model.decoder.state_dict(), partial / CRF)  # type: ignore[attr-defined]
     files = {path.name: sha256(path.read_bytes()).hexdigest() for path in sorted(partial.iterdir())}
@@ -61,7 +58,7 @@ def export_onnx(folder: Path, out: Path, *, int8: bool = False) -> None:
         "types": list(model.tag_set.types),
         "config": {"scheme": model.scheme.name, **config},
         "files": files,
-        "notes": source.get("notes", {}),
+        "notes": dict(notes or {}),
     }
     (partial / CARD).write_text(json.dumps(card, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     partial.replace(out)
