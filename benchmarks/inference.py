@@ -12,7 +12,7 @@ import asyncio
 import json
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from statistics import median, quantiles
 from tempfile import TemporaryDirectory
@@ -209,7 +209,7 @@ async def latencies(model: wardround.Model, text: str, requests: int) -> tuple[l
     """Return the seconds of bare calls, of requests one after another, and of requests of several clients at once."""
     app = app_of(model)
     bare, alone = list[float](), list[float]()
-    await ask(app, text)
+    stop = await start(app)
     for _ in range(requests):  # in turns, so that other work on the machine disturbs both alike
         started = time.perf_counter()
         model(text)
@@ -220,7 +220,22 @@ async def latencies(model: wardround.Model, text: str, requests: int) -> tuple[l
         return [await ask(app, text) for _ in range(max(1, requests // CLIENTS))]
 
     shared = await asyncio.gather(*(client() for _ in range(CLIENTS)))
+    await stop()
     return bare, alone, [seconds for found in shared for seconds in found]
+
+
+async def start(app: Any) -> Callable[[], Awaitable[None]]:
+    """Start the application as a server does; return how it is stopped."""
+    told, said = asyncio.Queue[Message](), asyncio.Queue[Message]()
+    running = asyncio.create_task(app({"type": "lifespan", "asgi": {"version": "3.0"}}, told.get, said.put))
+    await told.put({"type": "lifespan.startup"})
+    assert (await said.get())["type"] == "lifespan.startup.complete"
+
+    async def stop() -> None:
+        await told.put({"type": "lifespan.shutdown"})
+        await running
+
+    return stop
 
 
 async def ask(app: Any, text: str) -> float:

@@ -1,11 +1,11 @@
 from __future__ import annotations
 
 import asyncio
-from concurrent.futures import ThreadPoolExecutor
+import threading
 
 import pytest
 
-from wardround.serving.batching import Batcher, OverloadedError
+from wardround.serving.batching import Batcher, ModelThread, OverloadedError
 
 
 def doubled(numbers: list[int]) -> list[int]:
@@ -15,7 +15,7 @@ def doubled(numbers: list[int]) -> list[int]:
 
 
 def batcher(sizes: list[int], *, size: int = 4, waiting: int = 100) -> Batcher[int, int]:
-    return Batcher(doubled, ThreadPoolExecutor(1), size=size, waiting=waiting, seen=sizes.append)
+    return Batcher(doubled, ModelThread(), size=size, waiting=waiting, seen=sizes.append)
 
 
 def test_answers_are_in_the_order_of_the_items_whatever_the_batches() -> None:
@@ -59,5 +59,26 @@ def test_items_of_a_caller_that_left_are_not_read() -> None:
         gone.cancel()
         assert await ours.answer([9]) == [18]
         assert len(sizes) <= 3
+
+    asyncio.run(run())
+
+
+def test_a_short_item_alone_is_read_without_another_thread() -> None:
+    async def run() -> None:
+        threads = list[bool]()
+
+        def where(items: list[int]) -> list[int]:
+            threads.append(threading.current_thread() is threading.main_thread())
+            return items
+
+        model = ModelThread()
+        ours = Batcher(where, model, size=4, waiting=100, is_short=lambda number: number < 10)
+        await ours.answer([1])  # not known to be quick yet
+        model.is_quick = True
+        await ours.answer([1])
+        await ours.answer([10])
+        await asyncio.gather(ours.answer([1]), ours.answer([2]))  # together in one batch
+        assert threads == [False, True, False, False]
+        model.close()
 
     asyncio.run(run())

@@ -23,6 +23,7 @@ from wardround.text.document import Document, Entity
 
 TOKEN = "t" * 40
 SECRET = "Zebedee Quux of 12 Privet Drive"
+LONG = "word " * 200  # read by the model's own thread
 TEXTS = [note.text for note in notes(24, seed=9)]
 
 
@@ -84,7 +85,7 @@ def test_texts_that_wait_are_read_together(client: Client, model: wardround.Mode
     spy.free.clear()
     spy.batches.clear()
     with ThreadPoolExecutor(6) as pool:
-        first = pool.submit(opened.post, "/v1/predict", json={"text": "first"})
+        first = pool.submit(opened.post, "/v1/predict", json={"text": LONG})
         while not spy.batches:
             pass
         others = [pool.submit(opened.post, "/v1/predict", json={"text": f"text {n}"}) for n in range(5)]
@@ -103,7 +104,7 @@ def test_a_text_that_the_model_cannot_read_fails_alone(
     opened = client(spy)
     spy.free.clear()
     with caplog.at_level(logging.DEBUG), ThreadPoolExecutor(3) as pool:
-        sent = [pool.submit(opened.post, "/v1/predict", json={"text": text}) for text in ("good", SECRET, "fine")]
+        sent = [pool.submit(opened.post, "/v1/predict", json={"text": text}) for text in (LONG, SECRET, "fine")]
         spy.free.set()
         answers = [answer.result() for answer in sent]
     assert [answer.status_code for answer in answers] == [200, 500, 200]
@@ -207,7 +208,7 @@ def test_a_slow_answer_is_given_up(client: Client, model: wardround.Model) -> No
     spy = Spy(model)
     opened = client(spy, limits=Limits(answer_seconds=0.05))
     spy.free.clear()
-    answer = opened.post("/v1/predict", json={"text": "x"})
+    answer = opened.post("/v1/predict", json={"text": LONG})
     spy.free.set()
     assert (answer.status_code, answer.json()["error"]["code"]) == (503, "too_slow")
 

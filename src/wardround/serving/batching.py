@@ -1,6 +1,7 @@
 """Batches across requests: texts that wait while the model is busy are read together as soon as it is free.
 
-No request waits for others to come: a text that finds the model idle is read at once.
+No request waits for others to come: a text that finds the model idle is read at once. A short text alone is read by the
+event loop itself, because waking another thread can take longer than a small model.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Generic, TypeVar
 
-__all__ = ["Batcher", "OverloadedError"]
+__all__ = ["Batcher", "ModelThread", "OverloadedError"]
 
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
@@ -21,8 +22,31 @@ class OverloadedError(Exception):
     """Too many items are waiting."""
 
 
+class ModelThread:
+    """The one thread that a model runs in; while it is idle, the event loop may run a quick call itself."""
+
+    def __init__(self) -> None:
+        self.is_quick = False  # whether a short text takes so little time that the event loop may wait for it
+        self._executor = ThreadPoolExecutor(1, thread_name_prefix="model")
+        self._running = 0
+
+    async def run(self, call: Callable[[list[Item]], list[Answer]], items: list[Item], *, short: bool) -> list[Answer]:
+        """Return the answers of a call; calls never overlap."""
+        if short and self.is_quick and not self._running:
+            return call(items)
+        self._running += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._executor, call, items)
+        finally:
+            self._running -= 1
+
+    def close(self) -> None:
+        """Wait for the running call."""
+        self._executor.shutdown(wait=True, cancel_futures=True)
+
+
 class Batcher(Generic[Item, Answer]):
-    """Collects the items of concurrent callers and answers them in batches, in the one thread of `executor`.
+    """Collects the items of concurrent callers and answers them in batches.
 
     If a batch fails, its items are tried one by one, so that one text cannot spoil the answers of other callers.
     """
@@ -30,14 +54,16 @@ class Batcher(Generic[Item, Answer]):
     def __init__(
         self,
         run: Callable[[list[Item]], list[Answer]],
-        executor: ThreadPoolExecutor,
+        thread: ModelThread,
         *,
         size: int,
         waiting: int,
         seen: Callable[[int], None] = lambda size: None,
+        is_short: Callable[[Item], bool] = lambda item: False,
     ) -> None:
         """Answer with `run`, `size` items at once; `seen` gets the size of each batch."""
-        self._run, self._executor, self._size, self._most, self._seen = run, executor, size, waiting, seen
+        self._run, self._thread, self._size, self._most, self._seen = run, thread, size, waiting, seen
+        self._is_short = is_short
         self._waiting: deque[tuple[Item, asyncio.Future[Answer]]] = deque()
         self._worker: asyncio.Task[None] | None = None
 
@@ -73,9 +99,9 @@ class Batcher(Generic[Item, Answer]):
                 await self._answer_batch(batch)
 
     async def _answer_batch(self, batch: list[tuple[Item, asyncio.Future[Answer]]]) -> None:
-        loop = asyncio.get_running_loop()
+        items = [item for item, _ in batch]
         try:
-            answers = await loop.run_in_executor(self._executor, self._run, [item for item, _ in batch])
+            answers = await self._thread.run(self._run, items, short=len(items) == 1 and self._is_short(items[0]))
             assert len(answers) == len(batch), "there is one answer for each item"
         except Exception as error:
             if len(batch) > 1:

@@ -8,8 +8,8 @@ from __future__ import annotations
 import asyncio
 import json
 import ssl
+import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -30,7 +30,7 @@ from wardround.redaction.redaction_settings import RedactionSettings
 from wardround.redaction.replacing import How
 from wardround.redaction.secret_key import SecretKey
 from wardround.serving.access import ServiceAccess
-from wardround.serving.batching import Batcher, OverloadedError
+from wardround.serving.batching import Batcher, ModelThread, OverloadedError
 from wardround.serving.gate import Gate
 from wardround.serving.limits import Limits
 from wardround.serving.metrics import METRICS_TYPE, Metrics
@@ -61,6 +61,7 @@ _OPERATIONS = {
 }
 _PUBLIC = frozenset({"/health", "/ready", "/openapi.json", *_PAGE})  # contain nothing of the model or of a note
 _WARM_UP = "The patient took aspirin."
+_SHORT, _QUICK_SECONDS = 500, 0.05  # characters that are read without another thread, if a sentence takes no longer
 _SHUTDOWN_SECONDS = 10
 _MOST_CONNECTIONS = 200
 _Answer = TypeVar("_Answer")
@@ -137,18 +138,21 @@ class _Service:
         self._model, self._limits, self._ready = model, limits, False
         self.metrics = Metrics(str(model.card.get("kind", "")))
         # One thread: a network already uses all cores for a batch, and redaction shares the model.
-        self._executor = ThreadPoolExecutor(1, thread_name_prefix="model")
+        self._thread = ModelThread()
         self._predict = self._batcher(self._predicted)
         self._redact = {how: self._batcher(partial(_redacted, way)) for how, way in redaction.items()}
         self._spec = _specification(limits, with_redaction=bool(redaction), with_token=with_token)
 
     @asynccontextmanager
-    async def lifespan(self, _: object) -> AsyncIterator[None]:
-        await self._predict.answer([Document("1", _WARM_UP)])  # the first prediction is slower
+    async def lifespan(self, app: object) -> AsyncIterator[None]:
+        for _ in range(2):  # the first prediction is slower
+            started = time.perf_counter()
+            await self._predict.answer([Document("1", _WARM_UP)])
+        self._thread.is_quick = time.perf_counter() - started < _QUICK_SECONDS
         self._ready = True
         yield
         self._ready = False
-        self._executor.shutdown(wait=True, cancel_futures=True)
+        self._thread.close()
 
     async def predict(self, request: Request) -> Response:
         document = read_predict(await request.body(), self._limits)
@@ -198,7 +202,7 @@ class _Service:
 
     def _batcher(self, run: Callable[[list[Document]], list[_Answer]]) -> Batcher[Document, _Answer]:
         limits, seen = self._limits, self.metrics.batches.observe
-        return Batcher(run, self._executor, size=limits.batch, waiting=limits.waiting, seen=seen)
+        return Batcher(run, self._thread, size=limits.batch, waiting=limits.waiting, seen=seen, is_short=_is_short)
 
     async def _answered(self, batcher: Batcher[Document, _Answer], documents: list[Document]) -> list[_Answer]:
         try:
@@ -215,6 +219,10 @@ class _Service:
 
     def _predicted(self, documents: list[Document]) -> list[Document]:
         return list(self._model.pipe(documents, batch_size=len(documents)))
+
+
+def _is_short(document: Document) -> bool:
+    return len(document.text) <= _SHORT
 
 
 async def _file(path: Path, _: Request) -> Response:
