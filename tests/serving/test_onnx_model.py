@@ -199,7 +199,7 @@ def test_only_taggers_are_exported_and_nothing_is_overwritten(model_folder: Path
     save_model(encoder(tmp_path, adapter="prompt"), tmp_path / "model")
     with pytest.raises(ModelError, match="cannot be exported to ONNX"):
         wardround.load(tmp_path / "model").export(tmp_path / "onnx")
-    assert not (tmp_path / "onnx").exists()
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith("onnx")]
     (tmp_path / "taken").mkdir()
     with pytest.raises(ModelError, match="taken exists; name a new folder"):
         wardround.load(model_folder).export(tmp_path / "taken")

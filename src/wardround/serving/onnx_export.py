@@ -44,24 +44,30 @@ def export_onnx(model: LayeredModel, out: Path, *, notes: Mapping[str, Any] | No
     partial = out.with_name(out.name + ".partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
-    model.eval()
-    config = _write_network(model, partial) | {"network": model.kind, "int8": int8}
+    try:
+        _write_files(model.eval(), partial, notes or {}, int8=int8)
+        partial.replace(out)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def _write_files(model: LayeredModel, folder: Path, notes: Mapping[str, Any], *, int8: bool) -> None:
+    config = _write_network(model, folder) | {"network": model.kind, "int8": int8}
     if int8:
-        _quantize(partial / NETWORK)
+        _quantize(folder / NETWORK)
     assert isinstance(model, TaggingModel), "other models have no network to write"
     if not model.decoder.independent:
-        save_tensors(model.decoder.state_dict(), partial / CRF)  # type: ignore[attr-defined]
-    files = {path.name: sha256(path.read_bytes()).hexdigest() for path in sorted(partial.iterdir())}
+        save_tensors(model.decoder.state_dict(), folder / CRF)  # type: ignore[attr-defined]
+    files = {path.name: sha256(path.read_bytes()).hexdigest() for path in sorted(folder.iterdir())}
     card = {
         "format": CARD_FORMAT,
         "kind": ONNX,
         "types": list(model.tag_set.types),
         "config": {"scheme": model.scheme.name, **config},
         "files": files,
-        "notes": dict(notes or {}),
+        "notes": dict(notes),
     }
-    (partial / CARD).write_text(json.dumps(card, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    partial.replace(out)
+    (folder / CARD).write_text(json.dumps(card, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 class _Emissions(nn.Module):
