@@ -39,7 +39,8 @@ class Spy:
     """A model that can be held, can fail, and notes what it reads at once."""
 
     def __init__(self, inner: wardround.Model, fails: str = "") -> None:
-        self.predictor, self.card, self.types, self.is_calibrated = inner.predictor, inner.card, inner.types, False
+        self.predictor: Any = inner.predictor
+        self.card, self.types, self.is_calibrated = inner.card, inner.types, False
         self.free, self.fails, self.batches = threading.Event(), fails, list[int]()
         self.free.set()
 
@@ -321,3 +322,13 @@ def test_a_model_of_other_types_does_not_redact(model: wardround.Model, tmp_path
     with pytest.raises(UsageError, match="this model does not redact"):
         open_service(model, seed_file=tmp_path / "key")
     assert not (tmp_path / "key").exists()
+
+
+def test_a_model_that_needs_entities_is_not_served(model: wardround.Model) -> None:
+    class Relations:
+        finds_entities = False
+
+    spy = Spy(model)
+    spy.predictor = Relations()
+    with pytest.raises(UsageError, match="finds relations between given entities; serve one that finds entities"):
+        app_of(spy)

@@ -111,6 +111,8 @@ def app_of(
         redaction: how text is redacted, by the way to hide it; without it there is no `/v1/redact`. `redactions`
             makes it for a model that finds what identifies people.
     """
+    if not model.predictor.finds_entities:
+        raise UsageError("the model finds relations between given entities; serve one that finds entities")
     access, limits = access or ServiceAccess(), limits or Limits()
     service = _Service(model, limits, dict(redaction or {}), with_token=bool(access.token))
     routes = [
@@ -125,7 +127,7 @@ def app_of(
         *(Route(path, partial(_file, file)) for path, file in _PAGE.items()),
     ]
     # A bare router: an application of Starlette would raise unforeseen errors again, for the server to log.
-    router = Router(routes, lifespan=service.lifespan)
+    router = Router(routes, redirect_slashes=False, lifespan=service.lifespan)
     return Gate(router, access=access, limits=limits, metrics=service.metrics, operations=_OPERATIONS, public=_PUBLIC)
 
 
