@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -21,7 +22,6 @@ from wardround.models.tagging_model import TaggingModel
 from wardround.models.word_vectors import WordVectors
 
 onnx = pytest.importorskip("onnx", reason="the export needs wardround[onnx]")
-pytest.importorskip("onnxruntime", reason="an ONNX model needs wardround[onnx]")
 
 
 NOTES = [
@@ -115,6 +115,14 @@ def test_it_is_loaded_and_predicts_without_torch(exported: Path, model_folder: P
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     right = wardround.load(model_folder)(text)
     assert json.loads(done.stdout.replace("'", '"')) == [[e.type, e.start, e.end] for e in right.entities] != []
+
+
+def test_the_telemetry_of_onnx_runtime_is_off(exported: Path, tmp_path: Path) -> None:
+    """Where it is on, its official builds leave the file of a session in the folder for temporary files."""
+    code = f"import wardround; wardround.load({str(exported)!r})('No fever.')"
+    environment = {name: value for name, value in os.environ.items() if name != "ORT_DISABLE_TELEMETRY"}
+    subprocess.run([sys.executable, "-c", code], env=environment | {"TMPDIR": str(tmp_path)}, check=True)
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("name", ["network.onnx", "crf.safetensors"])

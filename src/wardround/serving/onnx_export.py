@@ -25,7 +25,7 @@ from wardround.models.parameter_split import LayeredModel
 from wardround.models.tagging_model import Inputs, TaggingModel
 from wardround.models.vocabulary import ListedWords
 from wardround.models.word_tagger import WordTagger
-from wardround.serving.onnx_model import CRF, NETWORK, TOKENIZER, WORDS
+from wardround.serving.onnx_model import CRF, NETWORK, TOKENIZER, WORDS, import_runtime
 
 __all__ = ["export_onnx"]
 
@@ -152,6 +152,7 @@ def _trace(model: TaggingModel, example: Inputs, folder: Path, *, reads_pieces: 
 
 def _quantize(path: Path) -> None:
     """Replace the network by one with weights in 8 bits."""
+    import_runtime()
     try:
         from onnxruntime.quantization import QuantType, quantize_dynamic
     except ModuleNotFoundError as error:

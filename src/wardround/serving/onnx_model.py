@@ -35,7 +35,7 @@ from wardround.text.tag_sets import TagSet
 if TYPE_CHECKING:
     from wardround.tasks.task import Task
 
-__all__ = ["CRF", "NETWORK", "TOKENIZER", "WORDS", "OnnxPredictor", "OnnxTagger", "load_onnx"]
+__all__ = ["CRF", "NETWORK", "TOKENIZER", "WORDS", "OnnxPredictor", "OnnxTagger", "import_runtime", "load_onnx"]
 
 NETWORK, CRF, TOKENIZER, WORDS = "network.onnx", "crf.safetensors", "tokenizer.json", "words.json"
 _CHUNK = 1_000_000  # bytes
@@ -257,11 +257,22 @@ def _crf(folder: Path, content: bytes, tags: int) -> Transitions:
     return Transitions(start, step, end)
 
 
-def _session(network: Path) -> Any:
+def import_runtime() -> Any:
+    """Import ONNX Runtime with its telemetry off: its official builds send events to their maker by default.
+
+    The variable is read when the library is imported; the call turns it off where another package imported it before.
+    """
+    os.environ["ORT_DISABLE_TELEMETRY"] = "1"
     try:
         import onnxruntime
     except ModuleNotFoundError:
         raise ModelError("an ONNX model needs ONNX Runtime: pip install 'wardround[onnx]'") from None
+    onnxruntime.disable_telemetry_events()
+    return onnxruntime
+
+
+def _session(network: Path) -> Any:
+    onnxruntime = import_runtime()
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4  # its messages may name paths; errors are raised
     options.enable_cpu_mem_arena = False  # lengths vary: the arena would keep the memory of the longest batch
