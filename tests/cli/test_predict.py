@@ -15,6 +15,7 @@ from wardround.corpora.conll import Conll
 from wardround.corpora.jsonl import Jsonl
 from wardround.models.saved import load_model
 from wardround.tasks import ner
+from wardround.tasks.mentions import predict_mentions
 from wardround.tasks.task_table import task_of
 from wardround.text.document import Document, Relation
 
@@ -40,7 +41,7 @@ def folder(tmp_path: Path) -> Path:
 
 def expected(model: Path) -> dict[str, list[tuple[str, str]]]:
     """Text of each test note, and the mentions the model finds in it."""
-    return {document.text: mentions(document) for document in ner.predict(load_model(model), TEST)}
+    return {document.text: mentions(document) for document in predict_mentions(load_model(model), TEST)}
 
 
 def mentions(document: Document) -> list[tuple[str, str]]:
@@ -172,14 +173,14 @@ def test_the_output_appears_only_when_it_is_complete(
     run: Run, model: Path, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[bool] = []
-    predict = ner.predict
+    predict = ner.predict_mentions
 
     def watched(*arguments: object, **options: object) -> object:
         for document in predict(*arguments, **options):  # type: ignore[arg-type]
             seen.append((tmp_path / "found.jsonl").exists())
             yield document
 
-    monkeypatch.setattr(ner, "predict", watched)
+    monkeypatch.setattr(ner, "predict_mentions", watched)
     assert run("predict", model, folder, "--out", tmp_path / "found.jsonl").code == 0
     assert seen == [False] * 4
     assert (tmp_path / "found.jsonl").read_text().count("\n") == 4

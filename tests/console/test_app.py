@@ -19,8 +19,8 @@ from tests.studies.tiny_studies import learnable
 from tests.studies.tiny_studies import run as run_study
 
 from wardround.console import app
-from wardround.console.access import Access, Certificate
-from wardround.console.app import console_app, listen
+from wardround.console.access import Access, Certificate, listen
+from wardround.console.app import console_app
 from wardround.console.events import RunSummary, event_message, filter_event, filter_ledger_entry, summarise
 from wardround.console.runs import Runs, WatchedRun
 from wardround.corpora.jsonl import Jsonl

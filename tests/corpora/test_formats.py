@@ -24,8 +24,8 @@ from wardround.text.document import Document, Entity, Range
 
 def test_names_of_the_formats() -> None:
     assert list(FORMATS) == [
-        "ade", "bioc", "brat", "cadec", "cas", "conll", "datasets", "ddi", "docbin", "i2b2-2010", "i2b2-2014", "jsonl",
-        "labelstudio", "pairs", "pubtator", "smm4h", "text", "webanno",
+        "ade", "bioc", "brat", "cadec", "cas", "conll", "datasets", "ddi", "docbin", "fhir", "i2b2-2010", "i2b2-2014",
+        "jsonl", "labelstudio", "omop", "pairs", "pubannotation", "pubtator", "smm4h", "text", "webanno",
     ]  # fmt: skip
 
 
@@ -73,9 +73,12 @@ def test_formats_that_can_be_written() -> None:
         "conll": ".tsv",
         "datasets": ".parquet",
         "docbin": ".spacy",
+        "fhir": ".json",
         "jsonl": ".jsonl",
         "labelstudio": ".json",
+        "omop": ".csv",
         "pairs": ".tsv",
+        "pubannotation": ".json",
         "pubtator": ".PubTator",
         "smm4h": ".tsv",
     }

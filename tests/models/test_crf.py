@@ -463,3 +463,10 @@ def test_an_illegal_path_is_never_decoded(scheme: TagScheme, spread: float) -> N
     emissions, mask = sentences((9,) * 200, len(tags), spread=spread)
     for row in crf.best(emissions.float(), mask).tolist():
         assert scheme.is_legal([tags[tag] for tag in row])
+
+
+def test_marginals_of_single_words_whose_scores_are_far_apart() -> None:
+    crf = LinearChainCrf(("O", "B-Drug", "I-Drug"), BIO)
+    emissions = torch.tensor([[[0.0, 400.0, 0.0]]])  # too far apart for messages in probability space
+    found = crf.marginals(emissions, torch.ones(1, 1, dtype=torch.bool))
+    assert found.tolist() == [[[0.0, 1.0, 0.0]]]

@@ -132,12 +132,12 @@ def test_limits(source: str) -> None:
 
 
 def test_the_cache_of_tokenized_words_is_bounded(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wardround.models.encoders._CACHED_WORDS", 3)
+    monkeypatch.setattr("wardround.models.arrays._CACHED_WORDS", 3)
     tokenizer = PieceTokenizer(source)
     for number in range(20):
         sentence = (f"a{number}", "rash")
         assert read_back(tokenizer.encode([sentence]), [sentence]) == [first_ids(tokenizer, sentence)]
-        assert len(tokenizer._pieces) <= 3 + 2
+        assert len(tokenizer.table._pieces) <= 3 + 2
 
 
 def test_a_missing_source_is_refused(tmp_path: Path) -> None:

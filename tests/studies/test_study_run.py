@@ -26,7 +26,7 @@ from wardround.studies.site_setup import open_site, with_ledger
 from wardround.studies.study_file import Study, to_toml
 from wardround.studies.study_notes import load_notes
 from wardround.studies.study_run import EngineSettings, StudyOutcome, StudyRun
-from wardround.tasks import ner
+from wardround.tasks.mentions import predict_mentions
 from wardround.text.document import Document
 
 EACH_ROUND = EngineSettings(checkpoint_every=1, sites_save=False)
@@ -420,7 +420,7 @@ def test_a_complete_model_is_written_if_every_layer_is_shared(tmp_path: Path) ->
     assert {name: array.tobytes() for name, array in outcome.shared.items()} == {
         name: tensor.tobytes() for name, tensor in weights.items()
     }
-    (found,) = ner.predict(model, [Document("n", "Took aspirin daily.")])
+    (found,) = predict_mentions(model, [Document("n", "Took aspirin daily.")])
     assert found.text == "Took aspirin daily."
 
 

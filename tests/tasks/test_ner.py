@@ -12,7 +12,8 @@ from torch import nn
 from wardround.errors import TrainingError
 from wardround.evaluation.counts import SpanCounts
 from wardround.models.tagging_model import Inputs, TaggingModel
-from wardround.tasks.ner import NerTask, TaggedSentence, batch_loss, encode, predict, score
+from wardround.tasks.mentions import predict_mentions
+from wardround.tasks.ner import NerTask, TaggedSentence, batch_loss, encode, score
 from wardround.tasks.task import head_scores
 from wardround.text.alignment import AlignmentCounts
 from wardround.text.document import Document, Entity, Range
@@ -90,28 +91,28 @@ def test_the_loss_of_a_batch_is_the_mean_of_its_sentences() -> None:
 
 def test_predictions_replace_the_annotation() -> None:
     model = Lexicon(aspirin="B-Drug", Joint="B-ADE", pain="I-ADE", since="B-Drug")
-    (predicted,) = predict(model, [NOTE])
+    (predicted,) = predict_mentions(model, [NOTE])
     assert found(predicted) == [("T1", "Drug", "aspirin"), ("T2", "ADE", "Joint pain"), ("T3", "Drug", "since")]
     assert (predicted.id, predicted.text) == ("n1", TEXT)
 
 
 def test_an_ill_formed_prediction_is_repaired() -> None:
-    (predicted,) = predict(Lexicon(pain="I-ADE"), [NOTE])
+    (predicted,) = predict_mentions(Lexicon(pain="I-ADE"), [NOTE])
     assert found(predicted) == [("T1", "ADE", "pain")]
 
 
 def test_documents_keep_their_order_and_empty_ones_are_kept() -> None:
     documents = [EMPTY, NOTE, Document("blank", " \n "), NOTE, EMPTY]
-    predicted = list(predict(Lexicon(aspirin="B-Drug"), documents, batch_size=1))
+    predicted = list(predict_mentions(Lexicon(aspirin="B-Drug"), documents, batch_size=1))
     assert [document.id for document in predicted] == ["empty", "n1", "blank", "n1", "empty"]
     assert [len(document.entities) for document in predicted] == [0, 1, 0, 1, 0]
-    assert list(predict(Lexicon(), [])) == []
-    assert list(predict(Lexicon(), [EMPTY])) == [EMPTY]
+    assert list(predict_mentions(Lexicon(), [])) == []
+    assert list(predict_mentions(Lexicon(), [EMPTY])) == [EMPTY]
 
 
 def test_short_sentences_are_batched_with_short_ones() -> None:
     model = Lexicon()
-    list(predict(model, [Document("n", "One two three. Four. Five six seven. Eight.")], batch_size=2))
+    list(predict_mentions(model, [Document("n", "One two three. Four. Five six seven. Eight.")], batch_size=2))
     assert [[len(sentence) for sentence in batch] for batch in model.batches] == [[2, 2], [4, 4]]
 
 
@@ -119,9 +120,9 @@ def test_short_sentences_are_batched_with_short_ones() -> None:
 def test_the_batch_size_changes_nothing(batch_size: int) -> None:
     model = word_tagger(scheme="BIOES")
     documents = [*notes(12), EMPTY]
-    expected = list(predict(model, documents))
+    expected = list(predict_mentions(model, documents))
     assert any(document.entities for document in expected)
-    assert list(predict(model, documents, batch_size=batch_size)) == expected
+    assert list(predict_mentions(model, documents, batch_size=batch_size)) == expected
 
 
 @pytest.mark.parametrize("text", [TEXT, ""], ids=["notes", "empty"])
@@ -133,7 +134,7 @@ def test_an_endless_stream_is_read_lazily(text: str) -> None:
             read.append(number)
             yield Document(f"n{number}", text)
 
-    predicted = predict(Lexicon(), stream())
+    predicted = predict_mentions(Lexicon(), stream())
     assert read == []
     assert [document.id for document in islice(predicted, 3)] == ["n0", "n1", "n2"]
     assert len(read) <= 1024
@@ -145,9 +146,9 @@ def test_an_endless_stream_is_read_lazily(text: str) -> None:
 def test_prediction_needs_no_dropout_and_no_gradient() -> None:
     model = word_tagger(input_dropout=0.9, dropout=0.9)
     model.train()
-    first = list(predict(model, notes(3)))
+    first = list(predict_mentions(model, notes(3)))
     model.train()
-    assert list(predict(model, notes(3))) == first
+    assert list(predict_mentions(model, notes(3))) == first
     assert all(parameter.grad is None for parameter in model.parameters())
 
 

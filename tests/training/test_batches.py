@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wardround.tasks.task import in_length_order
+from wardround.tasks.batching import in_length_order
 from wardround.training.batches import length_buckets, pad_batches, pad_to_tokens
 
 LENGTHS = st.lists(st.integers(1, 50), max_size=200)

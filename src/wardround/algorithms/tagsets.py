@@ -33,9 +33,10 @@ from wardround.federation.federation import SiteId
 from wardround.federation.message import Array, Message, Value, grouped
 from wardround.federation.site_runtime import PublicSet, Site
 from wardround.models.parameter_split import LayeredModel
+from wardround.tasks.batching import in_length_order
 from wardround.tasks.completion import CompletedNer, TeacherLabels, UnknownLabelling
 from wardround.tasks.ner import NerTask
-from wardround.tasks.task import Task, in_length_order
+from wardround.tasks.task import Task
 from wardround.training.training_config import RoundTrainingConfig
 
 __all__ = [

@@ -348,7 +348,7 @@ def evaluate(
             raise UsageError(f"the corpus has parts called {', '.join(corpus.parts)} but none called test")
         notes = list(corpus.test if corpus.is_split else corpus)
     documents = in_tag_set(notes, checked_tag_set(tag_set))
-    task = task_of(loaded.task.model, leakage=leakage)
+    task = loaded.scoring_task(leakage=leakage)
     for sentence in gold_warnings({"scored": documents}, task.entity_types, types_are_chosen=False):
         warnings.warn(sentence, CorpusWarning, stacklevel=2)
     name = "model" if isinstance(model, Model) else model_folder(model).resolve().name

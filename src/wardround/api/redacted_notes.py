@@ -111,7 +111,7 @@ def redacted_documents(
 ) -> Iterator[Document]:
     """Yield the redacted documents; raise an error at once if the settings cannot be used."""
     key = settings.key(None if seed_file is None else Path(seed_file))
-    redaction = settings.redaction(None if model is None else model.task, key)
+    redaction = settings.redaction(None if model is None else model.predictor, key)
     return (note.document for note in redaction.notes(documents))
 
 
@@ -211,7 +211,7 @@ def write_redacted(
     for path in (out, page):
         if path is not None and not resume:
             refuse_existing(path)
-    task = None if model is None else load(model, device=device).task
+    task = None if model is None else load(model, device=device).predictor
     redaction = settings.redaction(task, key)
     documents = form.read(Path(notes), problems=sink_of(faults)) if isinstance(notes, str | Path) else notes
     named = " ".join((format, *(f"{name}={value}" for name, value in (format_options or {}).items())))

@@ -6,18 +6,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from wardround.errors import ModelError, UsageError
 from wardround.evaluation.calibration import Calibration
-from wardround.models.model_files import CARD
-from wardround.models.pretrained import local_model_folder
-from wardround.models.saved import load_model, model_card, save_model
+from wardround.models.cards import CARD, ONNX, model_card
 from wardround.reports.model_page import model_readme, model_table
-from wardround.studies.single_site import pick_device
-from wardround.tasks.task import Task
-from wardround.tasks.task_table import task_of
+from wardround.tasks.mentions import Predictor
 from wardround.text.document import Document
+
+if TYPE_CHECKING:  # imported where they are used: an ONNX model is loaded without torch
+    from wardround.tasks.task import Task
 
 __all__ = ["Model", "as_document", "load", "model_folder"]
 
@@ -34,9 +33,9 @@ class Model:
     (True, True)
     """
 
-    def __init__(self, task: Task, card: Mapping[str, Any] | None = None) -> None:
-        """Wrap a task with its model; `card` is what the saved model's folder says about it."""
-        self.task, self.card = task, dict(card or {})
+    def __init__(self, predictor: Predictor, card: Mapping[str, Any] | None = None) -> None:
+        """Wrap a task with its model, or an ONNX model; `card` is what the model's folder says about it."""
+        self.predictor, self.card = predictor, dict(card or {})
         notes = self.card.get("notes")
         noted = notes.get("calibration") if isinstance(notes, Mapping) else None
         noted = noted if isinstance(noted, Mapping) else {}
@@ -45,9 +44,27 @@ class Model:
         }
 
     @property
+    def task(self) -> Task:
+        """Return the task with its network; raise `ModelError` for an ONNX model, which has no network to train."""
+        from wardround.tasks.task import Task
+
+        if not isinstance(self.predictor, Task):
+            raise ModelError("an ONNX model only predicts; load the model that it was exported from")
+        return self.predictor
+
+    def scoring_task(self, *, leakage: bool | None = None) -> Task:
+        """Return a task that scores the model; `leakage` as in `wardround.evaluate`."""
+        from wardround.serving.onnx_model import OnnxPredictor
+        from wardround.tasks.task_table import task_of
+
+        if isinstance(self.predictor, OnnxPredictor):
+            return self.predictor.scoring_task(leakage=leakage)
+        return task_of(self.task.model, leakage=leakage)
+
+    @property
     def types(self) -> tuple[str, ...]:
         """Return the types of entities that the model finds, or relates."""
-        return self.task.entity_types
+        return self.predictor.entity_types
 
     @property
     def is_calibrated(self) -> bool:
@@ -82,11 +99,13 @@ class Model:
     def _piped(self, texts: Iterable[str | Document], batch_size: int) -> Iterator[Document]:
         documents = (as_document(text, number) for number, text in enumerate(texts, start=1))
         while batch := list(islice(documents, batch_size)):
-            for document in self.task.predict(batch, scored=True):
+            for document in self.predictor.predict(batch, scored=True):
                 yield self._calibrated(document)
 
     def to(self, device: str) -> Model:
         """Move the model to a device: auto, cpu, cuda or cuda:N."""
+        from wardround.studies.single_site import pick_device
+
         self.task.model.to(pick_device(device))
         return self
 
@@ -100,10 +119,29 @@ class Model:
         >>> sorted(path.name for path in folder.iterdir() if path.suffix != ".txt")
         ['README.md', 'model.safetensors', 'wardround.json']
         """
+        from wardround.models.saved import save_model
+
         path = Path(folder)
         save_model(self.task.model, path, notes=self.card.get("notes"))
         (path / "README.md").write_text(model_readme(model_card(path), name=path.name), encoding="utf-8")
         return path
+
+    def export(self, folder: str | Path, *, int8: bool = False) -> Path:
+        """Write a tagger to a new folder as an ONNX model, which `load` opens without torch.
+
+        Args:
+            folder: the new folder.
+            int8: whether weights of matrix products have 8 bits, which makes encoders smaller and faster.
+
+        >>> import wardround
+        >>> folder = wardround.load("model").export("exported")
+        >>> wardround.load(folder)("The patient took aspirin.").id
+        '1'
+        """
+        from wardround.serving.onnx_export import export_onnx
+
+        export_onnx(self.task.model, Path(folder), notes=self.card.get("notes"), int8=int8)
+        return Path(folder)
 
     def _calibrated(self, document: Document) -> Document:
         if not self._calibrations:
@@ -119,7 +157,7 @@ class Model:
         return replace(found, score=calibration(found.score))
 
     def __repr__(self) -> str:
-        return f"Model({self.task.model.kind}: {', '.join(self.types)})"
+        return f"Model({self.predictor.model.kind}: {', '.join(self.types)})"
 
     def _repr_html_(self) -> str:
         return model_table(self.card, name=repr(self)).to_html() if self.card else repr(self)
@@ -148,6 +186,16 @@ def load(source: str | Path, *, device: str = "auto") -> Model:
     """
     folder = model_folder(source)
     card = model_card(folder)
+    if card["kind"] == ONNX:
+        from wardround.serving.onnx_model import load_onnx
+
+        if device not in ("auto", "cpu"):
+            raise UsageError(f"device is {device!r}, and an ONNX model runs on the processor: use cpu")
+        return Model(load_onnx(folder, card), card)
+    from wardround.models.saved import load_model
+    from wardround.studies.single_site import pick_device
+    from wardround.tasks.task_table import task_of
+
     return Model(task_of(load_model(folder).to(pick_device(device))), card)
 
 
@@ -165,6 +213,8 @@ def model_folder(source: str | Path) -> Path:
             else "name the folder that a training wrote, or the folder `model` in it"
         )
         raise ModelError(f"{path.name or path} holds no model: {remedy}")
+    from wardround.models.pretrained import local_model_folder
+
     try:
         return Path(local_model_folder(str(source), offline=False, files=_HUB_FILES))
     except ModelError:

@@ -33,8 +33,8 @@ def command(
 ) -> None:
     """Serve a page that shows runs as they happen; Ctrl-C stops the page and affects no run."""
     try:
-        from wardround.console.access import Access, Certificate, is_loopback, read_token
-        from wardround.console.app import console_app, listen, serve
+        from wardround.console.access import Access, Certificate, is_loopback, listen, read_token
+        from wardround.console.app import console_app, serve
     except ModuleNotFoundError as error:
         missing = str(error.name).partition(".")[0]
         raise UsageError(f"the console needs {missing}: pip install 'wardround[console]'") from None

@@ -41,6 +41,7 @@ _COMMANDS = {
     "evaluate": "Score a model against annotated notes.",
     "predict": "Find entities in notes.",
     "redact": "Hide what identifies people in notes.",
+    "serve": "Serve a model over HTTP.",
     "provision": "Create all kits of a networked study at once, for a rehearsal.",
     "coordinator": "Coordinate a networked study.",
     "site": "Take part in a networked study.",

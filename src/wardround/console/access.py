@@ -7,13 +7,14 @@ import ipaddress
 import os
 import re
 import secrets
+import socket
 import stat
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from http.cookies import CookieError, SimpleCookie
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
@@ -21,7 +22,17 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from wardround.errors import UsageError
 
-__all__ = ["OPEN_PATHS", "Access", "Certificate", "Guard", "is_loopback", "read_token"]
+__all__ = [
+    "OPEN_PATHS",
+    "Access",
+    "Certificate",
+    "Endpoint",
+    "Guard",
+    "is_loopback",
+    "listen",
+    "read_token",
+    "requested_host",
+]
 
 _SHORTEST_TOKEN = 32  # characters
 _SESSION = b"wardround console session 1"
@@ -115,6 +126,30 @@ def is_loopback(host: str) -> bool:
         return False
 
 
+class Endpoint(Protocol):
+    """Where a server listens."""
+
+    @property
+    def host(self) -> str:
+        """Return the address."""
+
+    @property
+    def port(self) -> int:
+        """Return the port."""
+
+
+def listen(access: Endpoint) -> socket.socket:
+    """Open the port, or raise `UsageError` with the reason."""
+    family = socket.AF_INET6 if ":" in access.host else socket.AF_INET
+    try:
+        return socket.create_server((access.host, access.port), family=family)
+    except OSError as error:
+        reason = str(error.strerror).partition(" (")[0]  # Python appends the address
+        raise UsageError(
+            f"cannot listen on {access.host}:{access.port} ({reason}); choose another --port or --host"
+        ) from None
+
+
 def read_token(path: Path) -> str:
     """Return the token in a file that only its owner can read; write a new one if the file is missing."""
     try:
@@ -152,7 +187,7 @@ class Guard:
 
     def _refusal(self, scope: Scope) -> Response | None:
         headers = Headers(scope=scope)
-        host = _requested_host(scope["headers"])
+        host = requested_host(scope["headers"])
         if host is None or not self._access.serves_host(host):
             return PlainTextResponse("open this console as localhost", status_code=421)
         if scope["method"] not in ("GET", "HEAD") and scope["path"] != "/login":
@@ -183,7 +218,7 @@ def _with_headers(send: Send) -> Send:
     return sent
 
 
-def _requested_host(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
+def requested_host(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
     """Return the name in the Host header, e.g. `::1` for `[::1]:8800`; None if it is not a host with optional port.
 
     Anything that a browser and this code might read differently is refused: several headers, a user before an `@`, a

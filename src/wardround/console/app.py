@@ -29,7 +29,7 @@ from wardround.errors import UsageError
 from wardround.reports.event_file import Position
 from wardround.text.plain_text import neutralise
 
-__all__ = ["console_app", "listen", "serve"]
+__all__ = ["console_app", "serve"]
 
 _log = logging.getLogger(__name__)
 _STATIC = Path(__file__).with_name("static")
@@ -167,18 +167,6 @@ async def _submitted_token(request: Request) -> str:
         if len(body) > _LONGEST_LOGIN:
             return ""
     return parse_qs(body.decode("utf-8", "replace")).get("token", [""])[0]
-
-
-def listen(access: Access) -> socket.socket:
-    """Open the port, or raise `UsageError` with the reason."""
-    family = socket.AF_INET6 if ":" in access.host else socket.AF_INET
-    try:
-        return socket.create_server((access.host, access.port), family=family)
-    except OSError as error:
-        reason = str(error.strerror).partition(" (")[0]  # Python appends the address
-        raise UsageError(
-            f"cannot listen on {access.host}:{access.port} ({reason}); choose another --port or --host"
-        ) from None
 
 
 def serve(app: ASGIApp, access: Access, listening: socket.socket) -> None:

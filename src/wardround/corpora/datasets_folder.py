@@ -7,7 +7,7 @@
     id   text               entities
     "0"  "Aspirin burns ."  [{"start": 0, "end": 7, "label": "Drug"}]
 
-The words of a row are joined by one space. The library is needed: `pip install 'wardround[datasets]'`. It is imported
+The words of a row are joined by one space. The library is needed: `pip install 'wardround[parquet]'`. It is imported
 only when such a file is read or written. Nothing is downloaded, and a loading script in the folder is never run.
 """
 
@@ -190,7 +190,7 @@ def _pyarrow() -> Any:
         import pyarrow.ipc
         import pyarrow.parquet
     except ImportError:
-        raise UsageError("the format datasets needs pyarrow: pip install 'wardround[datasets]'") from None
+        raise UsageError("the format datasets needs pyarrow: pip install 'wardround[parquet]'") from None
     return pyarrow
 
 

@@ -6,7 +6,7 @@
     doc.ents = [doc.char_span(0, 7, label="Drug")]
     DocBin(docs=[doc]).to_disk("train.spacy")
 
-The library is needed: `pip install 'wardround[docbin]'`. It is imported only when such a file is read or written. A
+The library is needed: `pip install 'wardround[spacy]'`. It is imported only when such a file is read or written. A
 file is data; no pipeline and no code is loaded from it.
 """
 
@@ -116,7 +116,7 @@ def _spacy() -> Any:
         import spacy
         import spacy.tokens
     except ImportError:
-        raise UsageError("the format docbin needs spaCy: pip install 'wardround[docbin]'") from None
+        raise UsageError("the format docbin needs spaCy: pip install 'wardround[spacy]'") from None
     return spacy
 
 

@@ -19,11 +19,14 @@ from wardround.corpora.corpus_format import EVERYTHING, CorpusFormat
 from wardround.corpora.datasets_folder import DatasetsFolder
 from wardround.corpora.ddi import Ddi
 from wardround.corpora.docbin import DocbinFormat
+from wardround.corpora.fhir import Fhir
 from wardround.corpora.i2b2_2010 import I2b2Concepts
 from wardround.corpora.i2b2_2014 import I2b2Deid
 from wardround.corpora.jsonl import Jsonl
 from wardround.corpora.label_studio import LabelStudio
+from wardround.corpora.omop import Omop
 from wardround.corpora.pair_tsv import PairTsv
+from wardround.corpora.pubannotation import Pubannotation
 from wardround.corpora.pubtator import Pubtator
 from wardround.corpora.smm4h import Smm4h
 from wardround.corpora.text_notes import PlainText
@@ -45,11 +48,14 @@ BUILT_IN_FORMATS: dict[str, type[CorpusFormat]] = {
     DatasetsFolder.name: DatasetsFolder,
     Ddi.name: Ddi,
     DocbinFormat.name: DocbinFormat,
+    Fhir.name: Fhir,
     I2b2Concepts.name: I2b2Concepts,
     I2b2Deid.name: I2b2Deid,
     Jsonl.name: Jsonl,
     LabelStudio.name: LabelStudio,
+    Omop.name: Omop,
     PairTsv.name: PairTsv,
+    Pubannotation.name: Pubannotation,
     Pubtator.name: Pubtator,
     Smm4h.name: Smm4h,
     PlainText.name: PlainText,

@@ -259,7 +259,8 @@ def _posterior_in_log_space(emissions: Tensor, mask: Tensor, start: Tensor, step
         free = emissions.detach().clone().double().requires_grad_()
         steps = step.detach().double().repeat(len(mask), 1, 1).requires_grad_()  # one for each sentence
         total = _log_partition_in_log_space(free, mask.clone(), start.detach().clone(), steps, end.detach().clone())
-        return Posterior(*torch.autograd.grad(total.sum(), (free, steps)))
+        # Sentences of one word have no steps, whose gradients are then zeros.
+        return Posterior(*torch.autograd.grad(total.sum(), (free, steps), materialize_grads=True))
 
 
 @torch.no_grad()

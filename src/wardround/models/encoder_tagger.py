@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from wardround.errors import ModelError, UsageError
 from wardround.models.adapters import add_lora, input_offset, is_lora
+from wardround.models.arrays import word_mask
 from wardround.models.decoders import Decoder, IndependentWords, LinearChainCrf
 from wardround.models.encoders import (
     PieceTokenizer,
@@ -169,9 +170,7 @@ class EncoderTagger(TaggingModel):
 
     def prepare(self, sentences: Sequence[Sequence[str]]) -> Inputs:
         """Return word pieces in windows."""
-        lengths = torch.tensor([len(sentence) for sentence in sentences])
-        mask = torch.arange(int(lengths.max()))[None] < lengths[:, None]
-        return Inputs(mask=mask, pieces=self.tokenizer.encode(sentences))
+        return Inputs(mask=torch.from_numpy(word_mask(sentences)), pieces=self.tokenizer.encode(sentences))
 
     def emissions(self, inputs: Inputs) -> Tensor:
         """Return scores from the state of each word's first piece."""

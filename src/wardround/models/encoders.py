@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
-from torch.nn.utils.rnn import pad_sequence
 
 from wardround.errors import ModelError
+from wardround.models.arrays import PieceTable
 from wardround.models.pretrained import (
     UnloadableError,
     fresh_network,
@@ -31,7 +31,6 @@ from wardround.models.pretrained import (
     local_model_folder,
     shown_name,
 )
-from wardround.text.windows import PieceLayout, lay_out_pieces
 
 if TYPE_CHECKING:
     from transformers import BertConfig
@@ -51,7 +50,6 @@ __all__ = [
 ]
 
 MINILM = "minilm"
-_CACHED_WORDS = 100_000
 _LAYER = re.compile(r"\.layers?\.(\d+)\.|\.h\.(\d+)\.")
 
 # Layers, hidden size and heads of the compact BERTs (Turc 2019), which are trained from scratch.
@@ -198,8 +196,15 @@ class PieceTokenizer:
         room = min(limit or longest, longest) - len(self.prefix) - len(self.suffix)
         if room < 2:
             raise ModelError(f"a limit of {limit} pieces leaves no room for words")
-        self.limit, self.overlap = room, min(overlap, room // 2)
-        self._pieces: dict[str, list[int]] = {}
+        self.table = PieceTable(
+            lambda words: self.tokenizer(words, add_special_tokens=False)["input_ids"],
+            prefix=self.prefix,
+            suffix=self.suffix,
+            limit=room,
+            overlap=min(overlap, room // 2),
+            padding=self.tokenizer.pad_token_id or 0,
+        )
+        self.limit, self.overlap = self.table.limit, self.table.overlap
 
     @cached_property
     def prefix(self) -> list[int]:
@@ -220,43 +225,8 @@ class PieceTokenizer:
 
     def encode(self, sentences: Sequence[Sequence[str]]) -> PieceBatch:
         """Convert sentences of words to windows; a sentence that fits is one window."""
-        self._tokenize_new_words({word for sentence in sentences for word in sentence})
-        layouts = [self._layout(sentence) for sentence in sentences]
-        windows, rows = list[list[int]](), list[int]()
-        for row, (sentence, layout) in enumerate(zip(sentences, layouts, strict=True)):
-            for window in layout.windows:
-                words = sentence[window.start : window.end]
-                pieces = [piece for word in words for piece in self._pieces[word][: self.limit]]
-                windows.append(self.prefix + pieces + self.suffix)
-                rows.append(row)
-        width = max(map(len, windows))
-        padding = self.tokenizer.pad_token_id or 0
-        ids = torch.tensor([window + [padding] * (width - len(window)) for window in windows])
-        lengths = torch.tensor([len(window) for window in windows])
-        attention = (torch.arange(width)[None] < lengths[:, None]).long()
-        first_pieces, start = list[Tensor](), 0
-        for layout in layouts:
-            # A word without pieces has the first position of its sentence.
-            places = [start + p[0] * width + len(self.prefix) + p[1] if p else start for p in layout.first_piece]
-            first_pieces.append(torch.tensor(places))
-            start += len(layout.windows) * width
-        return PieceBatch(ids, attention, pad_sequence(first_pieces, batch_first=True), torch.tensor(rows))
+        return PieceBatch(*map(torch.from_numpy, self.table.encode(sentences)))
 
     def words_in_first_windows(self, sentences: Sequence[Sequence[str]]) -> list[int]:
         """Return the number of words in the first window of each sentence."""
-        self._tokenize_new_words({word for sentence in sentences for word in sentence})
-        return [self._layout(sentence).windows[0].end for sentence in sentences]
-
-    def _layout(self, sentence: Sequence[str]) -> PieceLayout:
-        counts = [min(len(self._pieces[word]), self.limit) for word in sentence]
-        return lay_out_pieces(counts, limit=self.limit, overlap=self.overlap)
-
-    def _tokenize_new_words(self, words: set[str]) -> None:
-        if len(self._pieces) > _CACHED_WORDS:
-            self._pieces.clear()  # bounded, so that a stream of notes needs constant memory
-        fresh = sorted(words - self._pieces.keys())
-        if fresh:
-            # A tokenizer rejects half a surrogate pair, which JSON can bring into a text.
-            spelled = [word.encode("utf-8", "replace").decode() for word in fresh]
-            pieces = self.tokenizer(spelled, add_special_tokens=False)["input_ids"]
-            self._pieces.update(zip(fresh, pieces, strict=True))
+        return self.table.words_in_first_windows(sentences)

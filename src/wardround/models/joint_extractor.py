@@ -45,10 +45,9 @@ from wardround.models.model_files import (
     tag_set_of,
 )
 from wardround.models.parameter_split import OUTPUT_GROUPS, LayeredModel, ParameterSplit
-from wardround.models.tagging_model import ScoredTags
 from wardround.settings import with_settings
 from wardround.text.relation_sets import RelationSet
-from wardround.text.tag_schemes import SCHEMES, WordSpan
+from wardround.text.tag_schemes import SCHEMES, ScoredTags, WordSpan
 from wardround.text.tag_sets import TagSet
 
 __all__ = ["FAMILY", "JointExtractor", "JointExtractorConfig", "PairRows", "RelationHead", "SpanPair"]

@@ -13,12 +13,12 @@ from torch import Tensor, nn
 
 from wardround.errors import ModelError, TextError
 from wardround.models.adapters import merged_weights
+from wardround.models.cards import CARD
 from wardround.models.encoders import PieceTokenizer, quiet_transformers
 from wardround.text.relation_sets import RelationSet
 from wardround.text.tag_sets import TagSet
 
 __all__ = [
-    "CARD",
     "CRF",
     "OUTPUT",
     "PROMPT",
@@ -34,7 +34,7 @@ __all__ = [
     "tag_set_of",
 ]
 
-CARD, WEIGHTS = "wardround.json", "model.safetensors"
+WEIGHTS = "model.safetensors"
 CRF, OUTPUT, PROMPT = "crf.safetensors", "output.safetensors", "prompt.safetensors"
 
 Config = TypeVar("Config")

@@ -15,18 +15,14 @@ from typing import Any
 from safetensors import SafetensorError
 
 from wardround.errors import ModelError
+from wardround.models.cards import CARD, CARD_FORMAT, ONNX, model_card
 from wardround.models.family_table import FAMILIES, family_of
-from wardround.models.model_files import CARD
 from wardround.models.parameter_split import LayeredModel
 from wardround.models.pretrained import check_model_folder
-from wardround.parsing import MalformedDataError, read_json
 
-__all__ = ["load_model", "model_card", "save_model"]
+__all__ = ["load_model", "save_model"]
 
 _log = logging.getLogger(__name__)
-
-_FORMAT = 1
-_MOST_NAMED = 4  # folders in an error
 
 
 def save_model(model: LayeredModel, folder: Path, *, notes: Mapping[str, Any] | None = None) -> None:
@@ -46,7 +42,7 @@ def save_model(model: LayeredModel, folder: Path, *, notes: Mapping[str, Any] | 
             f"the model cannot be written to {folder.parent.name}/{folder.name}: {reason}; make room and run the same "
             "command again, which resumes at its last checkpoint"
         ) from error
-    card = {"format": _FORMAT, "kind": model.kind, **saved, "config": model.settings(), "notes": dict(notes or {})}
+    card = {"format": CARD_FORMAT, "kind": model.kind, **saved, "config": model.settings(), "notes": dict(notes or {})}
     (partial / CARD).write_text(json.dumps(card, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     shutil.rmtree(folder, ignore_errors=True)
     partial.replace(folder)
@@ -59,46 +55,13 @@ def load_model(folder: Path) -> LayeredModel:
     """
     card = model_card(folder)
     check_model_folder(folder)
+    if card["kind"] == ONNX:
+        raise ModelError(
+            f"{folder.name} is an ONNX model, which only predicts; name the model that it was exported from"
+        )
     if card["kind"] not in FAMILIES:
         raise ModelError(f"{folder.name}: this version does not know the model family {card['kind']!r}")
     model = FAMILIES[card["kind"]].load(folder, card)
     model.eval()
     _log.info("loaded a %s of %d types", card["kind"], len(card["types"]))
     return model
-
-
-def model_card(folder: Path) -> dict[str, Any]:
-    """Return the contents of `wardround.json`."""
-    try:
-        card = read_json(folder / CARD)
-    except FileNotFoundError:
-        raise ModelError(_no_model(folder)) from None
-    except OSError as error:
-        raise ModelError(f"{folder.name}/{CARD} cannot be read ({error.strerror})") from error
-    except MalformedDataError as error:
-        raise ModelError(f"{folder.name}/{CARD} {error}") from error
-    if (
-        not isinstance(card, dict)
-        or card.get("format") != _FORMAT
-        or not isinstance(card.get("kind"), str)
-        or not isinstance(card.get("notes", {}), dict)
-        or not isinstance(card.get("config"), dict)
-        or not isinstance(card.get("types"), list)
-        or not all(isinstance(kind, str) for kind in card["types"])
-    ):
-        raise ModelError(f"{folder.name}/{CARD} is not a model card of format {_FORMAT}")
-    return card
-
-
-def _no_model(folder: Path) -> str:
-    """Return an error for a folder without a model, which names the folders below it that would do."""
-    if not folder.is_dir():
-        return f"there is no folder {folder.name!r}; `wardround train` writes a model to the folder model of its --out"
-    depths = ("*", "*/*", "*/*/*")  # of a training, of one site of a study, and of the demo's study
-    below = [path.parent.relative_to(folder) for depth in depths for path in sorted(folder.glob(f"{depth}/{CARD}"))]
-    if not below:
-        remedy = "`wardround train` writes a model to the folder model of its --out"
-    else:
-        named = ", ".join((Path(folder.name) / path).as_posix() for path in below[:_MOST_NAMED])
-        remedy = f"try {named}" + (" …" if len(below) > _MOST_NAMED else "")
-    return f"folder {folder.name!r} holds no model: there is no {CARD} in it; {remedy}"

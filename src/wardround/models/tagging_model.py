@@ -10,7 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import NamedTuple, Self, cast
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from wardround.errors import ModelError
@@ -18,10 +20,10 @@ from wardround.models.crf import Posterior
 from wardround.models.decoders import Decoder, mention_probabilities
 from wardround.models.encoders import PieceBatch
 from wardround.models.parameter_split import LayeredModel
-from wardround.text.tag_schemes import SCHEMES, TagScheme
+from wardround.text.tag_schemes import SCHEMES, ScoredTags, TagScheme
 from wardround.text.tag_sets import TagSet
 
-__all__ = ["Inputs", "MentionModel", "ScoredTags", "SplitLoss", "TaggingModel", "allowed_tags", "tag_scoring"]
+__all__ = ["Inputs", "MentionModel", "SplitLoss", "TaggingModel", "allowed_tags", "tag_scoring"]
 
 
 @dataclass(frozen=True)
@@ -46,13 +48,6 @@ class SplitLoss(NamedTuple):
     source: Tensor  # [batch]: of the site's own annotation
     target: Tensor  # [batch]: of the mentions that a teacher adds
     silence: Tensor  # [batch]: of the words where neither finds a mention
-
-
-class ScoredTags(NamedTuple):
-    """The best tags of a sentence, and the probability of each mention in them, if the model has probabilities."""
-
-    tags: list[str]
-    probabilities: list[float] | None = None
 
 
 class MentionModel(LayeredModel):
@@ -109,6 +104,13 @@ class MentionModel(LayeredModel):
     def decode_scored(self, inputs: Inputs) -> list[ScoredTags]:
         """Return the best legal tags of each sentence, with the probabilities of their mentions."""
         return list(map(ScoredTags, self.decode(inputs)))
+
+    @torch.inference_mode()
+    def tag_sentences(self, sentences: Sequence[Sequence[str]], *, scored: bool) -> list[ScoredTags]:
+        """Return the best legal tags of each sentence; if `scored`, with the probabilities of their mentions."""
+        self.eval()
+        inputs = self.prepare(sentences).to(self.device)
+        return self.decode_scored(inputs) if scored else list(map(ScoredTags, self.decode(inputs)))
 
 
 class TaggingModel(MentionModel):
@@ -187,6 +189,13 @@ class TaggingModel(MentionModel):
     def marginals(self, inputs: Inputs) -> Tensor:
         """Return p(tag) of each word, [batch, words, tags]."""
         return self.decoder.marginals(self.emissions(inputs).float(), inputs.mask)
+
+    @torch.inference_mode()
+    def tag_probabilities(self, sentences: Sequence[Sequence[str]]) -> NDArray[np.float32]:
+        """Return the marginals of sentences of words, [batch, words, tags], without dropout."""
+        self.eval()
+        found: NDArray[np.float32] = self.marginals(self.prepare(sentences).to(self.device)).float().cpu().numpy()
+        return found
 
 
 def tag_scoring(model: LayeredModel) -> TaggingModel:

@@ -12,12 +12,11 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pad_sequence
 
 from wardround.errors import ModelError
+from wardround.models.arrays import word_arrays
 from wardround.models.blocks import BiLstm, CharacterCnn, CharacterLstm, WordCnn
 from wardround.models.contextual import ContextualEmbedding
 from wardround.models.decoders import Decoder, IndependentWords, LinearChainCrf
@@ -27,7 +26,7 @@ from wardround.models.parameter_split import ParameterSplit
 from wardround.models.presets import GROUPS, WordTaggerConfig, preset
 from wardround.models.probes import Probes
 from wardround.models.tagging_model import Inputs, TaggingModel
-from wardround.models.vocabulary import PADDING, RESERVED, HashedWords, ListedWords, WordIndex, spelling
+from wardround.models.vocabulary import PADDING, RESERVED, HashedWords, ListedWords, WordIndex
 from wardround.models.word_vectors import WordVectors, load_word_vectors
 from wardround.parsing import read_json
 from wardround.settings import with_settings
@@ -35,7 +34,6 @@ from wardround.text.tag_sets import TagSet
 
 __all__ = ["FAMILY", "WordTagger"]
 
-_ROWS, _COLUMNS = 64, 4  # the size of a table of spellings is rounded up to multiples of these
 _WORDS = "words.json"  # the words of pretrained vectors, in a saved model
 
 
@@ -114,16 +112,12 @@ class WordTagger(TaggingModel):
 
     def prepare(self, sentences: Sequence[Sequence[str]]) -> Inputs:
         """Return word rows, the spelling of each distinct word once, and pieces if there is a contextual encoder."""
-        lengths = torch.tensor([len(sentence) for sentence in sentences])
-        mask = torch.arange(int(lengths.max()))[None] < lengths[:, None]
-        distinct = {word: row for row, word in enumerate(dict.fromkeys(w for s in sentences for w in s))}
-        rows = np.fromiter((self.word_index(word) for word in distinct), dtype=np.int64, count=len(distinct))
-        spelled = pad_sequence([torch.tensor([distinct[w] for w in s]) for s in sentences], batch_first=True)
+        arrays = word_arrays(sentences, self.word_index, with_spellings=hasattr(self, "characters"))
         return Inputs(
-            mask=mask,
-            words=torch.from_numpy(rows)[spelled].masked_fill(~mask, PADDING),
-            spellings=_spellings(list(distinct)) if hasattr(self, "characters") else None,
-            spelled=spelled,
+            mask=torch.from_numpy(arrays.mask),
+            words=torch.from_numpy(arrays.words),
+            spellings=None if arrays.spellings is None else torch.from_numpy(arrays.spellings),
+            spelled=torch.from_numpy(arrays.spelled),
             pieces=self.contextual.tokenizer.encode(sentences) if hasattr(self, "contextual") else None,
         )
 
@@ -165,17 +159,6 @@ def _word_embedding(size: int, config: WordTaggerConfig, vectors: WordVectors | 
             embedding.weight[size - len(vectors.words) :] = torch.from_numpy(vectors.vectors)
     embedding.weight.requires_grad_(config.train_words)
     return embedding
-
-
-def _spellings(words: Sequence[str]) -> Tensor:
-    spelled = [spelling(word) for word in words]
-    # Rounded up so that few shapes occur: a CPU keeps a compiled kernel for each shape it has seen.
-    rows = -(-len(words) // _ROWS) * _ROWS
-    width = -(-max(map(len, spelled)) // _COLUMNS) * _COLUMNS
-    table = np.full((rows, width), PADDING, dtype=np.int64)
-    for row, characters in enumerate(spelled):
-        table[row, : len(characters)] = characters
-    return torch.from_numpy(table)
 
 
 # The family: build, save, load and transfer.

@@ -35,7 +35,7 @@ from wardround.federation.federation import Replies, SiteId
 from wardround.federation.message import Array, Message, Value
 from wardround.federation.site_history import most_repeats
 from wardround.secure_aggregation.mechanisms import AgreedMechanism, ClientSetup, Masked, Mechanism, ServerSetup
-from wardround.tasks.task import in_length_order
+from wardround.tasks.batching import in_length_order
 from wardround.training.state_files import tensors_under
 from wardround.training.training_config import RoundTrainingConfig
 

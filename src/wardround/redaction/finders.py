@@ -14,13 +14,13 @@ from dataclasses import replace
 from functools import partial
 from itertools import groupby, islice
 
-import torch
+import numpy as np
 
 from wardround.errors import UsageError
-from wardround.models.tagging_model import TaggingModel, tag_scoring
 from wardround.redaction.findings import Finding
 from wardround.redaction.patterns import Patterns
-from wardround.tasks.task import Task, in_length_order
+from wardround.tasks.batching import in_length_order
+from wardround.tasks.mentions import Predictor, WordTagger
 from wardround.text.alignment import align
 from wardround.text.document import Document, Range
 from wardround.text.normalisation import normalise
@@ -40,7 +40,7 @@ def pattern_finder(patterns: Patterns) -> Finder:
     return lambda documents: ((document, patterns.find(document.text)) for document in documents)
 
 
-def model_finder(task: Task, *, threshold: float | None = None, patterns: Patterns | None = None) -> Finder:
+def model_finder(task: Predictor, *, threshold: float | None = None, patterns: Patterns | None = None) -> Finder:
     """Return a finder for the model's mentions, with a threshold also uncertain words, and matches of the patterns.
 
     Pattern matches get the closest type of the model. Raise `UsageError` before a note is read if the model is unfit.
@@ -53,7 +53,7 @@ def model_finder(task: Task, *, threshold: float | None = None, patterns: Patter
             raise UsageError(f"the threshold is {threshold}: it must be a probability between 0 and 1, for example 0.1")
         if not task.model.scores_tags:
             raise UsageError("this model gives no probabilities for words; remove the threshold")
-        find_uncertain = partial(uncertain_words, tag_scoring(task.model), threshold=threshold)
+        find_uncertain = partial(uncertain_words, task.model, threshold=threshold)
 
     def find(documents: Iterable[Document]) -> Iterator[DocumentFindings]:
         bare = (replace(document, entities=(), relations=()) for document in documents)
@@ -81,13 +81,11 @@ def model_finder(task: Task, *, threshold: float | None = None, patterns: Patter
     return find
 
 
-@torch.inference_mode()
-def uncertain_words(model: TaggingModel, documents: Sequence[Document], threshold: float) -> list[list[Finding]]:
+def uncertain_words(model: WordTagger, documents: Sequence[Document], threshold: float) -> list[list[Finding]]:
     """Return for each document the words that are in a mention with a probability above the threshold.
 
     Adjacent words of one type are one finding. The type is the most likely one.
     """
-    model.eval()
     aligned = [align(document) for document in documents]
     sentences = [(note, sentence) for note in aligned for sentence in note.sentences]
     words = [note.texts(sentence) for note, sentence in sentences]
@@ -108,18 +106,14 @@ def uncertain_words(model: TaggingModel, documents: Sequence[Document], threshol
     return findings
 
 
-def _likely_types(model: TaggingModel, sentences: Sequence[Sequence[str]], threshold: float) -> list[list[str]]:
+def _likely_types(model: WordTagger, sentences: Sequence[Sequence[str]], threshold: float) -> list[list[str]]:
     """Return the type of each word, or "" if it is outside."""
-    inputs = model.prepare(sentences).to(model.device)
-    marginals = model.marginals(inputs).float().cpu()  # [batch, words, tags]
-    outside = marginals[:, :, 0]  # the first tag of every scheme
-    rows = [
-        [row for row, tag in enumerate(model.tags) if tag.partition("-")[2] == type_] for type_ in model.tag_set.types
-    ]
-    summed = torch.stack([marginals[:, :, of_type].sum(2) for of_type in rows], dim=2)
-    best = summed.argmax(2).tolist()
-    inside = (outside < 1 - threshold).tolist()
+    marginals = model.tag_probabilities(sentences)  # [batch, words, tags]
+    types = model.tag_set.types
+    of_types = [[row for row, tag in enumerate(model.tags) if tag.partition("-")[2] == type_] for type_ in types]
+    best = np.stack([marginals[:, :, rows].sum(2) for rows in of_types], axis=2).argmax(2).tolist()
+    inside = (marginals[:, :, 0] < 1 - threshold).tolist()  # the first tag of every scheme is outside
     return [
-        [model.tag_set.types[best[row][at]] if inside[row][at] else "" for at in range(len(sentence))]
+        [types[best[row][at]] if inside[row][at] else "" for at in range(len(sentence))]
         for row, sentence in enumerate(sentences)
     ]

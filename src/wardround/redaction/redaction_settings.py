@@ -14,7 +14,7 @@ from wardround.redaction.patterns import Language, Patterns
 from wardround.redaction.redaction_run import Naming, Redaction
 from wardround.redaction.replacing import How, Replacer
 from wardround.redaction.secret_key import SecretKey, new_key, read_key
-from wardround.tasks.task import Task
+from wardround.tasks.mentions import Predictor
 from wardround.text.document import Document
 
 __all__ = ["RULES_VERSION", "Ids", "RedactionSettings"]
@@ -49,7 +49,7 @@ class RedactionSettings:
             raise UsageError("a run with surrogates or hashed ids resumes only with its own key: give its --seed-file")
         return SecretKey(new_key())
 
-    def redaction(self, task: Task | None, key: SecretKey) -> Redaction:
+    def redaction(self, task: Predictor | None, key: SecretKey) -> Redaction:
         """Return the redaction with a model's task, or with patterns only if `task` is None."""
         patterns = Patterns(self.language) if self.patterns else None
         if task is not None:

@@ -21,7 +21,8 @@ from wardround.evaluation.counts import SpanCounts, TypedCounts
 from wardround.evaluation.leakage import HidingScore, LeakageScore, TypeLeakage
 from wardround.evaluation.significance import Interval
 from wardround.federation.ledger import verify
-from wardround.models.saved import load_model, model_card
+from wardround.models.cards import model_card
+from wardround.models.saved import load_model
 from wardround.parsing import read_json
 from wardround.reports.history import History
 from wardround.reports.marked_notes import Excerpt

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from wardround.errors import ModelError, UsageError
-from wardround.models.saved import model_card
+from wardround.models.cards import model_card
 from wardround.reports.comparison_page import comparison_sections
 from wardround.reports.page import ReportFiles, write_report
 from wardround.reports.run_page import run_sections

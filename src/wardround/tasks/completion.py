@@ -17,8 +17,8 @@ from torch.nn.utils.rnn import pad_sequence
 
 from wardround.models.crf import Posterior
 from wardround.models.tagging_model import Inputs, MentionModel, SplitLoss, tag_scoring
+from wardround.tasks.batching import in_length_order
 from wardround.tasks.ner import NerTask, TaggedSentence
-from wardround.tasks.task import in_length_order
 from wardround.text.tag_schemes import split_tag
 from wardround.text.tag_sets import complete_annotation
 

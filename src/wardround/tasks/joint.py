@@ -21,7 +21,7 @@ from wardround.evaluation.counts import TypedCounts
 from wardround.evaluation.entity_scores import score_corpus
 from wardround.evaluation.relation_scores import gold_entity_counts, strict_counts
 from wardround.models.joint_extractor import JointExtractor, PairRows
-from wardround.models.tagging_model import ScoredTags
+from wardround.tasks.batching import in_chunks, in_length_order
 from wardround.tasks.joint_examples import JointExample, encode, mention_rules, restrict_to_model
 from wardround.tasks.passages import Candidate, CutDocument, Place, cut_passages
 from wardround.tasks.relation_instances import relations_of
@@ -31,11 +31,10 @@ from wardround.tasks.task import (
     TaskKind,
     TaskScore,
     check_finite,
-    in_chunks,
-    in_length_order,
     label_rows,
 )
 from wardround.text.document import Document, Entity, Range, Relation
+from wardround.text.tag_schemes import ScoredTags
 
 __all__ = ["JOINT", "JointTask", "predict", "score"]
 

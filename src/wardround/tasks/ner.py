@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from itertools import repeat
 
 import torch
 from torch import Tensor
@@ -12,16 +11,15 @@ from torch.nn.utils.rnn import pad_sequence
 
 from wardround.errors import TrainingError
 from wardround.evaluation.entity_scores import CorpusScore, score_corpus
-from wardround.models.tagging_model import MentionModel, ScoredTags, tag_scoring
-from wardround.tasks.task import Example, Task, TaskKind, TaskScore, in_chunks, in_length_order
-from wardround.text.alignment import Alignment, AlignmentCounts, align, entities_from_spans
-from wardround.text.document import Document, Entity
+from wardround.models.tagging_model import MentionModel, tag_scoring
+from wardround.tasks.mentions import predict_mentions
+from wardround.tasks.task import Example, Task, TaskKind, TaskScore
+from wardround.text.alignment import AlignmentCounts, align
+from wardround.text.document import Document
 from wardround.text.tag_schemes import TagScheme
 from wardround.text.tag_sets import TagSet
 
-__all__ = ["NER", "Examples", "NerTask", "TaggedSentence", "batch_loss", "encode", "predict", "score"]
-
-_SENTENCES_AHEAD = 1024  # sentences read before predictions are returned: bounds memory, and lengths can be sorted
+__all__ = ["NER", "Examples", "NerTask", "TaggedSentence", "batch_loss", "encode", "score"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,22 +60,12 @@ def batch_loss(model: MentionModel, batch: Sequence[TaggedSentence]) -> Tensor:
     return model.loss(inputs, pad_sequence(rows, batch_first=True).to(model.device))
 
 
-def predict(
-    model: MentionModel, documents: Iterable[Document], *, batch_size: int = 64, scored: bool = False
-) -> Iterator[Document]:
-    """Yield each document with the model's entities instead of its own, in order, in constant memory."""
-    aligned = (align(document.with_entities(())) for document in documents)
-    # The document itself counts too, because it may be empty.
-    for chunk in in_chunks(aligned, lambda alignment: 1 + len(alignment.sentences), _SENTENCES_AHEAD):
-        yield from _predict_chunk(model, chunk, batch_size, scored=scored)
-
-
 def score(
     model: MentionModel, documents: Sequence[Document], *, types: TagSet | None = None, batch_size: int = 64
 ) -> CorpusScore:
     """Score the model against the documents' annotation of `types`, by default all types of the model."""
     scored_types = types or model.tag_set
-    predicted = map(scored_types.restrict, predict(model, documents, batch_size=batch_size))
+    predicted = map(scored_types.restrict, predict_mentions(model, documents, batch_size=batch_size))
     return score_corpus(zip(map(scored_types.restrict, documents), predicted, strict=True))
 
 
@@ -131,7 +119,7 @@ class NerTask(Task):
 
     def predict(self, documents: Iterable[Document], *, scored: bool = False) -> Iterator[Document]:
         """Yield each document with the model's entities."""
-        return predict(self.model, documents, scored=scored)
+        return predict_mentions(self.model, documents, scored=scored)
 
     def score(self, documents: Sequence[Document]) -> TaskScore:
         """Score on the types of this site."""
@@ -160,30 +148,6 @@ class NerTask(Task):
         model = tag_scoring(self.model)
         inputs = model.prepare([example.words for example in batch]).to(model.device)
         return {"tags": model.emissions(inputs).float()[inputs.mask]}
-
-
-@torch.inference_mode()
-def _predict_chunk(
-    model: MentionModel, aligned: Sequence[Alignment], batch_size: int, *, scored: bool
-) -> list[Document]:
-    model.eval()
-    words = [document.texts(sentence) for document in aligned for sentence in document.sentences]
-    decoded = [ScoredTags([])] * len(words)
-    for batch in in_length_order([len(sentence) for sentence in words], batch_size):
-        inputs = model.prepare([words[index] for index in batch]).to(model.device)
-        found = model.decode_scored(inputs) if scored else map(ScoredTags, model.decode(inputs))
-        for index, tagged in zip(batch, found, strict=True):
-            decoded[index] = tagged
-    remaining = iter(decoded)
-    documents = []
-    for document in aligned:
-        entities = list[Entity]()
-        for sentence, (tags, probabilities) in zip(document.sentences, remaining, strict=False):
-            mentions = entities_from_spans(sentence, model.scheme.spans(tags))
-            for (kind, place), score in zip(mentions, probabilities or repeat(None), strict=False):
-                entities.append(Entity(f"T{len(entities) + 1}", kind, (place,), score=score))
-        documents.append(document.document.with_entities(entities))
-    return documents
 
 
 NER = TaskKind(

@@ -12,6 +12,7 @@ from torch import Tensor
 from wardround.errors import TrainingError
 from wardround.evaluation.relation_scores import RelationScore, gold_entity_counts, score_relations
 from wardround.models.relation_classifier import RelationClassifier
+from wardround.tasks.batching import in_chunks, in_length_order
 from wardround.tasks.relation_instances import (
     LabelledInstance,
     LabelledInstances,
@@ -29,8 +30,6 @@ from wardround.tasks.task import (
     TaskKind,
     TaskScore,
     check_finite,
-    in_chunks,
-    in_length_order,
     label_rows,
 )
 from wardround.text.document import Document, Level, Relation

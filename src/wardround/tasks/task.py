@@ -10,9 +10,9 @@ The file of a task ends with a `TaskKind`; one line of `task_table` makes it kno
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
@@ -23,6 +23,7 @@ from wardround.evaluation.entity_scores import CorpusScore
 from wardround.evaluation.leakage import LeakageScore
 from wardround.evaluation.significance import Interval, Measure, intervals
 from wardround.models.parameter_split import LayeredModel
+from wardround.tasks.batching import in_length_order
 from wardround.text.document import Document
 from wardround.text.tag_sets import TagSet
 
@@ -34,13 +35,10 @@ __all__ = [
     "TaskSettings",
     "check_finite",
     "head_scores",
-    "in_chunks",
-    "in_length_order",
     "label_rows",
 ]
 
 Example: TypeAlias = Any  # only the task that made it reads it
-Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
@@ -171,24 +169,6 @@ class TaskKind:
     def only_tags_words(self) -> bool:
         """Return whether it tags words and nothing else, so that each site may have its own types."""
         return self.finds_entities and not self.finds_relations
-
-
-def in_length_order(lengths: Sequence[int], batch_size: int) -> Iterator[list[int]]:
-    """Yield batches of all indices, shortest first: for prediction, where the order does not matter."""
-    order = sorted(range(len(lengths)), key=lambda index: lengths[index])
-    return (order[start : start + batch_size] for start in range(0, len(order), batch_size))
-
-
-def in_chunks(items: Iterable[Item], size: Callable[[Item], int], limit: int) -> Iterator[list[Item]]:
-    """Group items until their sizes add up to `limit`; the last group may be smaller, or empty."""
-    chunk, total = list[Item](), 0
-    for item in items:
-        chunk.append(item)
-        total += size(item)
-        if total >= limit:
-            yield chunk
-            chunk, total = [], 0
-    yield chunk
 
 
 def label_rows(labels: Iterable[str], rows: Mapping[str, int]) -> Tensor:

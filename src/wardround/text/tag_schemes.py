@@ -8,15 +8,16 @@ repair and the constraints of the CRF all use the same table.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple
 
 from wardround.errors import TagError
 
-__all__ = ["BIO", "BIOES", "IOB1", "OUTSIDE", "SCHEMES", "TagScheme", "WordSpan", "split_tag"]
+__all__ = ["BIO", "BIOES", "IOB1", "OUTSIDE", "SCHEMES", "ScoredTags", "TagScheme", "WordSpan", "split_tag"]
 
 OUTSIDE = "O"
+_MOST_PAIRS = 100_000  # bounded, because the tags may come from any file
 _EDGE = "#"  # the position before the first and after the last word
 
 
@@ -26,6 +27,13 @@ class WordSpan(NamedTuple):
     start: int
     end: int
     type: str
+
+
+class ScoredTags(NamedTuple):
+    """The tags of a sentence, and the probability of each mention in them, if the model has probabilities."""
+
+    tags: list[str]
+    probabilities: list[float] | None = None
 
 
 class _Step(NamedTuple):
@@ -59,6 +67,10 @@ class TagScheme:
     name: str
     prefixes: str
     steps: dict[str, _Step]
+    # Pairs of tags that were asked for: every decoded sentence asks again for the same few.
+    _legal: dict[tuple[str | None, str | None], bool] = field(
+        default_factory=dict, init=False, compare=False, repr=False
+    )
 
     def tags(self, types: Iterable[str]) -> tuple[str, ...]:
         """Return all tags for `types`, `O` first, in a fixed order."""
@@ -66,9 +78,16 @@ class TagScheme:
 
     def may_follow(self, left: str | None, right: str | None) -> bool:
         """Return True if tag `right` may follow tag `left`; None is the edge of the sentence."""
+        known = self._legal.get((left, right))
+        if known is not None:
+            return known
         (left_prefix, left_type), (right_prefix, right_type) = self._split(left), self._split(right)
         step = self.steps[left_prefix + right_prefix]
-        return step.legal_same_type if left_type == right_type else step.legal_other_type
+        found = step.legal_same_type if left_type == right_type else step.legal_other_type
+        if len(self._legal) >= _MOST_PAIRS:
+            self._legal.clear()
+        self._legal[left, right] = found
+        return found
 
     def continues(self, left: str, right: str) -> bool:
         """Return True if tag `right` belongs to the same mention as tag `left`, which is directly before it."""
@@ -106,10 +125,10 @@ class TagScheme:
 
         `I-Drug` after `O` begins a mention instead of being dropped; an unfinished BIOES mention is closed.
         """
-        for tag in tags:
-            self._split(tag)
         if self.is_legal(tags):
             return list(tags)
+        for tag in tags:
+            self._split(tag)
         return self.encode(self._split_spans(tags), len(tags))
 
     def _split_spans(self, tags: Sequence[str]) -> Iterator[WordSpan]:

@@ -1,0 +1,1 @@
+"""What gives a trained model to other software: the REST service, ONNX folders, the spaCy component, the pipeline."""
