@@ -63,10 +63,12 @@ def test_a_failed_write_keeps_the_previous_checkpoint(path: Path, monkeypatch: p
 
     def fail(tensors: object, name: Path, metadata: object) -> None:
         name.write_bytes(b"half")
-        raise OSError("no space left")
+        raise OSError("No space left on device")
 
     monkeypatch.setattr("wardround.training.state_files.save_file", fail)
-    with pytest.raises(OSError, match="no space left"):
+    with pytest.raises(
+        TrainingError, match="cannot be written: the disk is full; the file of the last checkpoint is kept"
+    ):
         save_checkpoint(path, TrainingState({}, ()), settings="abc")
     assert load_checkpoint(path, settings="abc").records == STATE.records
 
