@@ -86,7 +86,7 @@ ONLY_IN = {
     "prometheus_client": ("serving",),
     "onnx": ("serving",),
     "onnxruntime": ("serving",),
-    "spacy": ("api",),
+    "spacy": ("api", "corpora"),
     "pyarrow": ("corpora",),
     "jinja2": ("console",),
     "tensorboard": ("tracking",),

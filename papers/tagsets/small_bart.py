@@ -43,7 +43,7 @@ from transformers import BartConfig, BartForConditionalGeneration, BartTokenizer
 from wardround.errors import ModelError
 from wardround.models.encoders import encoder_folder, quiet_transformers
 from wardround.models.pretrained import load_encoder_network, load_tokenizer
-from wardround.tasks.task import in_length_order
+from wardround.tasks.batching import in_length_order
 from wardround.text.segmentation import find_sentences, find_words
 from wardround.training.batches import length_buckets
 

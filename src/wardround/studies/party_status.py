@@ -7,7 +7,7 @@ from typing import Any
 
 from wardround.errors import LedgerError
 from wardround.federation.ledger import read_entries
-from wardround.models.model_files import CARD
+from wardround.models.cards import CARD
 from wardround.provisioning.kits import Kit
 from wardround.studies.run_folder import RunFolder
 from wardround.studies.run_guard import process_in

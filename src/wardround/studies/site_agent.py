@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from wardround.federation.engines.flare.site_session import run_site_session
-from wardround.models.model_files import CARD
+from wardround.models.cards import CARD
 from wardround.parsing import read_json
 from wardround.provisioning.kits import Kit
 from wardround.secure_aggregation.identities import open_signatures
