@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from tests.cli.running import Run
-from tests.studies.tiny_studies import text_of, tiny
+from tests.studies.tiny_studies import ONE_TOP, text_of, tiny
 from wardround.models.saved import save_model
 from wardround.studies.assemble import common_model
 from wardround.studies.catalogue import ALGORITHMS
@@ -95,3 +96,16 @@ def test_check_shows_what_is_copied_from_a_start(run: Run, tmp_path: Path) -> No
     assert "Starts from earlier up to crf" in ran.out
     assert ran.row("words")[2] == "copied"
     assert ran.row("lstm")[1:3] == ["0", "fresh"]
+
+
+def test_check_says_how_much_noise_there_is(run: Run, tmp_path: Path) -> None:
+    noise = {"epsilon": 8.0, "delta": 0.005, "sampling_rate": 0.25}
+    privacy = {"mechanism": "masked", "minimum_sites": 3, "differential_privacy": noise}
+    sites = {"riverside": {"built_in": "riverside-0002", "types": ["Drug"]}, **ONE_TOP}
+    text = text_of(model={"shared": ["all"]}, privacy=privacy, sites=sites, training={"batch_size": None})
+    (tmp_path / "study.toml").write_text(text, encoding="utf-8")
+    ran = run("study", "check", tmp_path / "study.toml")
+    said = "carried by 2 sites, in 6 sums over samples with rate 0.25: (ε, δ) = (8, 0.005) for each sentence"
+    assert said in " ".join(ran.out.split())
+    found = json.loads(run("study", "check", tmp_path / "study.toml", "--json").out)
+    assert found["noise"]["releases"] == 6 and 0.3 < found["noise"]["multiplier"] < 3

@@ -149,3 +149,17 @@ def test_scores_of_development_notes_are_marked_and_run_warns(tmp_path: Path) ->
     assert "east (dev)" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
     written = (tmp_path / "run" / "scores.json").read_text()
     assert written.count('"scored_on": "dev"') == 1
+
+
+def test_passes_of_a_private_study_follow_from_its_sampling_rate_and_delta_from_its_units(
+    tmp_path: Path,
+) -> None:
+    sites = {name: {"data": str(write(tmp_path / name)), "format": "brat"} for name in ("east", "west")}
+    noise = {"epsilon": 8.0, "delta": 0.03, "sampling_rate": 0.25}
+    privacy = {"mechanism": "plain", "minimum_sites": 2, "differential_privacy": noise}
+    found = check_data(study(sites, privacy=privacy, algorithm={"name": "fedner", "rounds": 40}))
+    assert found.passes == 10.0
+    # Two sites with ten notes of two sentences each.
+    assert any("have 40 sentences; it must be at most one over" in warning for warning in found.warnings)
+    noise["delta"] = 0.025
+    assert not any("delta" in text for text in check_data(study(sites, privacy=privacy)).warnings)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -74,6 +75,14 @@ def check(study: StudyFile, json: Json = False) -> None:
             f"privacy: {plan.mechanism}, {plan.minimum_sites} sites a round at least",
             privacy={"mechanism": plan.mechanism, "minimum_sites": plan.minimum_sites},
         )
+        if plan.noise is not None:
+            noise, honest = plan.noise, described.privacy.honest_sites
+            carried = f"carried by {honest} sites" if noise.shared else "all of it at each site"
+            result.line(
+                f"noise: {noise.multiplier:.2f} times the clip, {carried}, in {noise.releases:,} sums over samples "
+                f"with rate {noise.sampling_rate:g}: {described.privacy.protection.budget}",
+                noise=asdict(noise),
+            )
         if plan.start is not None:
             result.table("start", plan.start)
         _show_cost(plan, found.passes, result)

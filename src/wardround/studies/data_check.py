@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from wardround.corpora.gold import gold_warnings
 from wardround.corpora.skipped_faults import SkippedFaults
 from wardround.errors import WardroundError
+from wardround.privacy.differential_privacy import DifferentialPrivacy
 from wardround.reports.tables import Row, Table
 from wardround.studies.single_site import SiteData
 from wardround.studies.study_file import Study
@@ -74,12 +75,28 @@ def check_data(study: Study) -> DataCheck:
     counts = [site.sentences for site in sites if site.sentences]
     if counts and len(counts) == len(study.sites) and study.task.only_tags_words:
         passes = study.algorithm.config.passes(counts, study.training.batch_size)
+    noise, larger = study.privacy.differential_privacy, "[training] batch_size"
+    steps = study.algorithm.kind.noisy_steps(study.algorithm.config)
+    if noise is not None and steps is not None:
+        larger = "[privacy.differential_privacy] sampling_rate"
+        passes = study.algorithm.config.rounds * steps.per_round * noise.sampling_rate
+        warnings += _many_units(noise, sites)
     if passes is not None and passes < _FEW_PASSES:
         warnings.append(
             f"[algorithm] rounds: {study.algorithm.config.rounds} rounds are about {passes:.1f} passes over the "
-            "training notes, which is few; raise rounds or [training] batch_size"
+            f"training notes, which is few; raise rounds or {larger}"
         )
     return DataCheck(sites, tuple(warnings), passes)
+
+
+def _many_units(settings: DifferentialPrivacy, sites: Sequence[SiteFindings]) -> Iterator[str]:
+    """Yield a sentence if the sites on this machine alone have more units than δ allows."""
+    units = sum(site.sentences if settings.unit == "sentence" else site.notes.get("train", 0) for site in sites)
+    if settings.unit != "patient" and units * settings.delta > 1:
+        yield (
+            f"[privacy.differential_privacy] delta is {settings.delta:g}, and the sites here have {units:,} "
+            f"{settings.unit}s; it must be at most one over the number of all sites, {1 / units:.2g}"
+        )
 
 
 def site_findings(study: Study, name: str) -> SiteFindings:

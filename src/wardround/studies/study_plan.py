@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from wardround.federation.unit_privacy import NoisePlan
 from wardround.reports.tables import Table
-from wardround.studies.aggregation_setup import check_robust, mechanism_of, payload_of
+from wardround.studies.aggregation_setup import check_robust, mechanism_of, noise_of, payload_of
 from wardround.studies.assemble import check_start, common_task, coordinator_of, start_table
 from wardround.studies.study_file import Study
 from wardround.studies.study_notes import public_set
@@ -27,6 +28,7 @@ class StudyPlan:
     mechanism: str
     minimum_sites: int
     bytes_up: int  # of all updates in all rounds as float32; 0 if sites send no updates of layers
+    noise: NoisePlan | None = None  # of differential privacy
     start: Table | None = field(default=None, repr=False)  # what is copied from a saved model
 
     @property
@@ -59,5 +61,6 @@ def plan_of(study: Study) -> StudyPlan:
         study.privacy.mechanism,
         study.privacy.minimum_sites,
         4 * numbers * study.algorithm.config.rounds * asked if sends_layers else 0,
+        noise_of(study, payload),  # raises an error if the noise does not fit the packing
         start_table(study),
     )
