@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.cli.running import Run, write_site
-from tests.models.tiny import notes
+from tests.models.tiny import notes, quick_tagger
 from tests.studies.tiny_studies import ONE_TOP, text_of
+from wardround.models.saved import save_model
 
 WORDS = {"word_buckets": 8192}  # so many that few words share a row
 
@@ -92,3 +93,16 @@ def test_the_noise_of_a_study_is_audited(run: Run, tmp_path: Path) -> None:
 def test_a_study_without_noise_has_none_to_audit(study: Path, run: Run) -> None:
     ran = run("audit", "noise", study)
     assert ran.code == 2 and "no section [privacy.differential_privacy]" in ran.err
+
+
+def test_canaries_are_written_and_a_model_is_audited_with_them(run: Run, tmp_path: Path) -> None:
+    ran = run("audit", "canaries", "--out", tmp_path / "canaries", "--types", "Drug", "--count", "12", "--json")
+    written = json.loads(ran.out)
+    save_model(quick_tagger(), tmp_path / "model")
+    options = ("--members", written["planted"], "--others", written["kept"], "--format", "jsonl")
+    ran = run("audit", "model", tmp_path / "model", *options)
+    assert ran.code == 0 and "Membership inference" in ran.out
+    assert "cannot tell its training notes from others" in " ".join(ran.out.split())
+    found = json.loads(run("audit", "model", tmp_path / "model", *options, "--json").out)
+    assert found["remembers"] is False and found["findings"][0]["members"] == 12
+    assert run("audit", "canaries", "--out", tmp_path / "canaries", "--types", "Drug").code == 2  # it exists

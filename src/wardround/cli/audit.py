@@ -9,9 +9,18 @@ from typing import Annotated
 import typer
 
 from wardround.cli.exit_codes import ExitCode
-from wardround.cli.options import FormatOptions, StudyFile, chosen_format
+from wardround.cli.options import (
+    FormatOptions,
+    ModelFolder,
+    OutFolder,
+    StudyFile,
+    chosen_format,
+    listed,
+    refuse_existing,
+)
 from wardround.cli.printing import Json, printed
 from wardround.errors import UsageError
+from wardround.text.document import Document
 
 __all__ = ["app"]
 
@@ -99,3 +108,60 @@ def noise(
         result.line("The claim is refuted." if found.refuted else "The claim is not refuted.")
         if found.refuted:
             raise typer.Exit(ExitCode.FINDINGS)
+
+
+@app.command()
+def model(
+    model: ModelFolder,
+    members: Annotated[Path, typer.Option(help="Notes that the model was trained on.", exists=True)],
+    others: Annotated[Path, typer.Option(help="Notes like these that it never saw.", exists=True)],
+    format: Annotated[str, typer.Option("--format", help="The format of the notes.")] = "auto",
+    option: FormatOptions = None,
+    reference: Annotated[
+        Path | None, typer.Option(help="A model that saw neither; its loss is compared.", exists=True)
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Guess from a model which notes it was trained on, and print how often that is right.
+
+    Exit with 1 if an attack is above chance. Of a split corpus, --members uses the training part, and --others the test
+    part.
+    """
+    from wardround.api.audit import model as audit_model
+    from wardround.corpora.splits import find_splits
+
+    def notes(path: Path, part: str) -> list[Document]:
+        place = find_splits(path).get(part, path)
+        return list(chosen_format(format, option, place).read(place))
+
+    found = audit_model(model, notes(members, "train"), notes(others, "test"), reference=reference)
+    with printed(json) as result:
+        result.values(findings=[asdict(finding) for finding in found.findings], remembers=found.remembers)
+        result.show(found.tables[0])
+        result.line(found.sentence)
+        if found.remembers:
+            raise typer.Exit(ExitCode.FINDINGS)
+
+
+@app.command()
+def canaries(
+    out: OutFolder,
+    types: Annotated[str, typer.Option("--types", help="Entity types of the canaries, comma-separated.")],
+    count: Annotated[int, typer.Option(min=1, help="Notes to plant, and notes to keep.")] = 40,
+    to: Annotated[str, typer.Option("--to", help="The format of the notes.")] = "jsonl",
+    seed: Annotated[int, typer.Option(help="The same seed invents the same notes.")] = 0,
+    json: Json = False,
+) -> None:
+    """Write invented notes to plant among training notes, and as many to keep, for `audit model` after the training."""
+    from wardround.api.audit import canaries as make
+    from wardround.corpora.formats import writable_format
+
+    planted, kept = make(listed(types) or (), count=count, seed=seed)
+    writer = writable_format(chosen_format(to, None))
+    refuse_existing(out)
+    with printed(json) as result:
+        for name, notes in (("planted", planted), ("kept", kept)):
+            path = out / f"{name}{writer.ending}"
+            writer.write(notes, path)
+            result.values(**{name: path})
+            result.line(f"{name:8} {len(notes)} notes  {path}")
