@@ -34,7 +34,9 @@ LAYOUTS: dict[str, tuple[tuple[str, ...], str]] = {
     "datasets": (("a.parquet",), "note.arrow"),
     "ddi": (("a.xml",), "note.xml"),
     "docbin": (("a.spacy",), "note.spacy"),
+    "fhir": (("a.json",), "note.json"),
     "labelstudio": (("a.json",), "note.json"),
+    "pubannotation": (("a.json",), "note.json"),
     "webanno": (("a.tsv",), "note.tsv"),
 }
 
@@ -60,7 +62,8 @@ def written(folder: Path, files: tuple[str, ...]) -> Path:
 
 
 def test_every_format_is_attacked() -> None:
-    assert {layout.partition(",")[0] for layout in LAYOUTS} == set(FORMATS)
+    # Rows of OMOP are only written.
+    assert {layout.partition(",")[0] for layout in LAYOUTS} == set(FORMATS) - {"omop"}
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

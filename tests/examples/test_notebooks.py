@@ -73,7 +73,9 @@ def test_a_notebook_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
         notebook, timeout=SECONDS, kernel_name="python3", resources={"metadata": {"path": str(tmp_path / "here")}}
     ).execute()
     outputs = [output for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs]
-    assert not [output.text for output in outputs if output.output_type == "stream" and output.name == "stderr"]
+    # A reader may be told that gold annotations of other types are ignored; nothing else is printed there.
+    errors = [output.text for output in outputs if output.output_type == "stream" and output.name == "stderr"]
+    assert not [text for text in errors if "CorpusWarning: " not in text or "is not used: " not in text]
     shown = "".join("".join(output.data.get("text/html", "")) for output in outputs if "data" in output)
     assert "<table>" in shown
     assert "data:image/svg+xml" in shown or path.stem.startswith("4")

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import ssl
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
@@ -25,6 +24,7 @@ from starlette.types import ASGIApp
 from wardround import __version__, console
 from wardround.console.access import listen
 from wardround.errors import UsageError
+from wardround.parsing import read_json
 from wardround.redaction.redaction_run import RedactedNote, Redaction
 from wardround.redaction.redaction_settings import RedactionSettings
 from wardround.redaction.replacing import How
@@ -259,7 +259,7 @@ def _entity_values(entity: Entity, text: str) -> dict[str, Any]:
 
 def _specification(limits: Limits, *, with_redaction: bool, with_token: bool) -> dict[str, Any]:
     """Return the OpenAPI description, with the limits of this service."""
-    spec: dict[str, Any] = json.loads((_STATIC / "openapi.json").read_text(encoding="utf-8"))
+    spec: dict[str, Any] = read_json(_STATIC / "openapi.json")
     spec["info"]["version"] = __version__
     schemas = spec["components"]["schemas"]
     for name in ("PredictRequest", "RedactRequest"):

@@ -22,6 +22,7 @@ from wardround.text.plain_text import size_text
 __all__ = ["StopRequest", "check_space", "process_in", "run_lock", "stop_on_signals"]
 
 _LOCK = ".lock"
+_DEFAULT_HANDLERS = (signal.SIG_DFL, signal.default_int_handler)
 
 
 # One process per folder.
@@ -130,13 +131,15 @@ class StopRequest:
 def stop_on_signals(say: Callable[[str], None]) -> Iterator[StopRequest]:
     """Note SIGINT and SIGTERM instead of ending at once, so that the caller can finish and save; a second one ends.
 
-    Outside the main thread, where Python allows no handlers, signals keep their effect.
+    Signals that the caller handles in a way of its own keep their effect. So do all signals outside the main thread, where
+    Python allows no handlers.
     """
     request = StopRequest()
     if threading.current_thread() is not threading.main_thread():
         yield request
         return
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    present = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: handler for number, handler in present.items() if handler in _DEFAULT_HANDLERS}
 
     def note(number: int, _: FrameType | None) -> None:
         if request:
