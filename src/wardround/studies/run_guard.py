@@ -131,8 +131,8 @@ class StopRequest:
 def stop_on_signals(say: Callable[[str], None]) -> Iterator[StopRequest]:
     """Note SIGINT and SIGTERM instead of ending at once, so that the caller can finish and save; a second one ends.
 
-    Signals that the caller handles in a way of its own keep their effect. So do all signals outside the main thread, where
-    Python allows no handlers.
+    Signals that the caller handles in a way of its own keep their effect. So do all signals outside the main thread,
+    where Python allows no handlers.
     """
     request = StopRequest()
     if threading.current_thread() is not threading.main_thread():
