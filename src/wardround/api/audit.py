@@ -127,7 +127,7 @@ def noise(study: Study | str | Path, *, canaries: int = 1000, seed: int = 0) -> 
 
 
 class MembershipResult(Result):
-    """How well the training notes of a model are told from others."""
+    """How well attacks distinguish the training notes of a model from others."""
 
     def __init__(self, findings: MembershipFindings) -> None:
         self._findings = findings

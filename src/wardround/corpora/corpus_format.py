@@ -119,7 +119,7 @@ class Clue:
 
     @property
     def strength(self) -> int:
-        """Return the number of parts that are set besides the ending."""
+        """Return the number of parts that are set in addition to the ending."""
         return bool(self.content) + bool(self.beside) + bool(self.folders)
 
 

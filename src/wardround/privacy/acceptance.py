@@ -63,7 +63,7 @@ _STEPS = {"submit": "submit_vote", "unmask": "unmask_vote"}
 class Acceptance:
     """The section [privacy.acceptance] of a study file."""
 
-    tolerance: float = 0.1  # share by which the loss on a site's development notes may grow in one step
+    tolerance: float = 0.1  # largest relative growth of the loss on a site's development notes in one step
     sentences: int = 200  # most development examples that a site scores for a vote; 0: all
     patience: int = 2  # rejected rounds in a row before sites sit out to find the one that causes them
 
@@ -355,7 +355,7 @@ class AcceptedClient:
         return ([self._examples[row] for row in rows] for rows in in_length_order(lengths, _BATCH))
 
     def _slot(self, site: Site, number: int) -> int:
-        """Return a slot that nobody else knows; on one machine, where nothing is secret, one that can be repeated."""
+        """Return a slot that no other party knows; on one machine, where nothing is secret, one that can be repeated."""
         if self._durable:
             return secrets.randbelow(SLOTS)
         return Random(f"{site.seed}/{site.name}/slot-{number}").randrange(SLOTS)  # noqa: S311

@@ -41,7 +41,7 @@ class DifferentialPrivacy:
     unit: Literal["sentence", "note", "patient"] = "sentence"  # what the promise is about
     clip: float = 0.5  # C, the largest norm of a unit's gradient
     sampling_rate: float = 0.15  # q, the probability that a unit is in the batch of a round
-    honest_sites: int = 0  # sites that add noise nobody else knows; 0: one fewer than a sum has, or 1 without masks
+    honest_sites: int = 0  # sites whose noise no reader knows; 0: one fewer than a sum has, or 1 without masks
 
     def __post_init__(self) -> None:
         for name in ("epsilon", "clip"):
@@ -143,7 +143,7 @@ def _finest_grid(multiplier: float, *, sites: int, honest_sites: int, room: int)
 
 
 class DifferentiallyPrivate(Mechanism):
-    """Noise inside what another mechanism adds: nobody learns from it whether one unit was in the training notes."""
+    """Noise inside what another mechanism adds: it hides whether one unit was in the training notes."""
 
     extra = "dp"
     adds_noise = True

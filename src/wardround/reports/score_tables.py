@@ -193,7 +193,7 @@ def study_table(sites: Mapping[str, ScoredSite], *, title: str = "Scores on each
 
 
 def _with_part(name: str, site: ScoredSite) -> str:
-    """Return the name of a site, marked if its scores are of development notes."""
+    """Return the name of a site, marked if its scores come from development notes."""
     return name if site.scored_on == "test" else f"{name} ({site.scored_on})"
 
 

@@ -84,7 +84,7 @@ class Batcher(Generic[Item, Answer]):
         try:
             return list(await asyncio.gather(*futures))
         finally:
-            for future in futures:  # a caller that left, or whose first text failed: nobody waits for the others
+            for future in futures:  # a caller that left, or whose first text failed, does not wait for the others
                 future.cancel()
 
     async def _work(self) -> None:

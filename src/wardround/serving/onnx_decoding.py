@@ -33,7 +33,7 @@ class Transitions:
     start: Scores
     step: Scores
     end: Scores
-    independent: bool = False  # illegal steps only limit the best tags; probabilities are of each word alone
+    independent: bool = False  # illegal steps only limit the best tags; probabilities belong to each word alone
 
     @classmethod
     def legal(cls, tags: Sequence[str], scheme: TagScheme) -> Transitions:

@@ -63,7 +63,7 @@ class _WatchedRound:
     number: int
     before: dict[str, Array]  # the shared half
     after: dict[str, Array] = field(default_factory=dict)
-    mean: dict[str, Array] = field(default_factory=dict)  # as it was opened; empty if nobody opens it
+    mean: dict[str, Array] = field(default_factory=dict)  # as it was opened; empty if it stays sealed
     updates: dict[SiteId, _Update] = field(default_factory=dict)
     trap: Trap | None = None  # the layer that the coordinator built before the round
 

@@ -76,7 +76,7 @@ def has_accepted(kit: Kit) -> bool:
 
 
 def acceptance(kit: Kit) -> str:
-    """Return who accepted exactly this study, when and with which version; empty if nobody did."""
+    """Return who accepted exactly this study, when and with which version; empty without an acceptance."""
     record = _acceptance(kit)
     if record is None:
         return ""

@@ -1,4 +1,4 @@
-"""Membership inference on a finished model: is a note that it was trained on told apart from one that it never saw?
+"""Membership inference on a finished model: can an attacker distinguish its training notes from other notes?
 
 A model that remembers its training notes has a smaller loss on them. The attacker has the model, and guesses that a
 note was in the training if its loss is low (Yeom et al. 2018), or lower than that of a reference model that never saw
