@@ -355,7 +355,7 @@ class AcceptedClient:
         return ([self._examples[row] for row in rows] for rows in in_length_order(lengths, _BATCH))
 
     def _slot(self, site: Site, number: int) -> int:
-        """Return a slot that no other party knows; on one machine, where nothing is secret, one that can be repeated."""
+        """Return a slot that no other party knows; on one machine, where nothing is secret, a repeatable one."""
         if self._durable:
             return secrets.randbelow(SLOTS)
         return Random(f"{site.seed}/{site.name}/slot-{number}").randrange(SLOTS)  # noqa: S311
