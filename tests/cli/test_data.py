@@ -136,8 +136,8 @@ def test_convert_refuses_what_cannot_be_written(corpus: Path, tmp_path: Path) ->
     message = fault("convert", corpus, tmp_path / "o", "--from", "conll", "--to", "ade")
     assert message == (
         "UsageError: the format ade can only be read; "
-        "choose one of bioc, brat, cas, conll, datasets, docbin, i2b2-2010, i2b2-2014, jsonl, labelstudio, pairs, "
-        "pubtator, smm4h"
+        "choose one of bioc, brat, cas, conll, datasets, docbin, fhir, i2b2-2010, i2b2-2014, jsonl, labelstudio, omop, "
+        "pairs, pubannotation, pubtator, smm4h"
     )
 
 

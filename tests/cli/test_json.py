@@ -85,7 +85,7 @@ def test_a_corpus(read: Any, run: Run, tmp_path: Path) -> None:
 def test_converted_and_split_corpora(read: Any, tmp_path: Path) -> None:
     site = write_site(tmp_path / "ward", all=TRAIN) / "all"
     (part,) = read("data", "convert", site, tmp_path / "ward.jsonl", "--from", "brat", "--to", "jsonl")["parts"]
-    assert part == {"path": str(tmp_path / "ward.jsonl"), "documents": len(TRAIN), "losses": {}}
+    assert part == {"path": str(tmp_path / "ward.jsonl"), "documents": len(TRAIN), "losses": {}, "dropped": {}}
     sizes = read("data", "split", site, tmp_path / "parts", "--format", "brat")["documents"]
     assert sizes == {"train": 24, "dev": 3, "test": 3}
 

@@ -36,6 +36,7 @@ def test_all_papers_and_their_tables(run: Run, calls: list[tuple[Any, ...]]) -> 
         "fedhe: FedHE (Pontes)",
         "feded: FedED (Sui 2020)",
         "transfer: Transfer learning for NER (Lee 2017)",
+        "private_learning: Private learning",
     ]
     assert "  table2      Table 2: networks                             measured, 3 seeds\n" in ran.out
     assert calls == []

@@ -166,5 +166,5 @@ def test_a_discontinuous_entity_is_refused(tmp_path: Path) -> None:
 def test_the_missing_library_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = as_parquet(tmp_path / "a.parquet", table(ROWS))
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(UsageError, match=r"the format datasets needs pyarrow: pip install 'wardround\[datasets\]'"):
+    with pytest.raises(UsageError, match=r"the format datasets needs pyarrow: pip install 'wardround\[parquet\]'"):
         list(DatasetsFolder().read(path))

@@ -109,7 +109,7 @@ def test_a_file_that_grows_too_large_is_refused(tmp_path: Path, monkeypatch: pyt
 def test_the_missing_library_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = saved(tmp_path / "a.spacy")
     monkeypatch.setitem(sys.modules, "spacy", None)
-    with pytest.raises(UsageError, match=r"the format docbin needs spaCy: pip install 'wardround\[docbin\]'"):
+    with pytest.raises(UsageError, match=r"the format docbin needs spaCy: pip install 'wardround\[spacy\]'"):
         list(DocbinFormat().read(path))
 
 

@@ -28,7 +28,7 @@ OPTIONS = [
     ("jsonl", {"shape": "prodigy"}),
     ("jsonl", {"shape": "spacy"}),
     ("jsonl", {"shape": "doccano"}),
-    *((name, {}) for name in FORMATS if name not in ("conll", "jsonl") and open_format(name).can_write),
+    *((name, {}) for name in FORMATS if name not in ("conll", "jsonl", "omop") and open_format(name).can_write),
 ]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import warnings
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from tests.api.workspace import make_workspace
 from tests.docs.pages import DOCS, ROOT, blocks, output_of, plain_commands
 
 import wardround
+from wardround.errors import CorpusWarning
 
 README = "../README.md"
 # Blocks that are no programs, with the test that reads them.
@@ -62,6 +64,7 @@ def test_the_blocks_of_a_page_run_in_their_order(page: str, folder: Path, capsys
         wardround.write(source.test[:5], folder.parent / "shared/data/meddocan/corpus/test/brat", "brat")
     names: dict[str, object] = {"__name__": "__main__"}
     for number, block in enumerate(blocks(page, "python"), start=1):
+        warnings.simplefilter("ignore", CorpusWarning)  # the few notes of the tests lack some types
         exec(compile(block, f"{page}, block {number}", "exec"), names)  # noqa: S102
 
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from collections import namedtuple
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,17 @@ def traffic(path: Path) -> tuple[int, int]:
     """Return the bytes of a run, which must not depend on the clock."""
     found = json.loads((path / "scores.json").read_text())["traffic"]
     return found["up"], found["down"]
+
+
+@pytest.fixture(autouse=True)
+def default_handlers() -> Iterator[None]:
+    """Handle signals as a terminal's program does; one that runs in the background ignores Ctrl-C."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 class Stopping(Onlooker):

@@ -27,7 +27,7 @@ from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
 from wardround.corpora.corpus_files import BYTE_ORDER_MARK, files_below, id_of, open_for_writing, read_each, read_text
-from wardround.corpora.corpus_format import Content, CorpusFormat, ProblemSink, Reporter, fail_on_error
+from wardround.corpora.corpus_format import Clue, Content, CorpusFormat, ProblemSink, Reporter, fail_on_error
 from wardround.errors import CorpusError
 from wardround.parsing import MalformedDataError, parse_json
 from wardround.text.document import Document, Entity, Level, Relation
@@ -50,6 +50,7 @@ class Fhir(CorpusFormat):
     description = "FHIR R4 DocumentReference: `.json`, `.ndjson`, alone or in a Bundle"
     ending = ".json"
     holds = frozenset[Content]({"entities", "discontinuous", "relations", "concepts", "attributes"})
+    clues = (Clue((".json", ".ndjson"), "has FHIR resources", content=r'"resourceType"\s*:'),)
 
     def read(self, path: Path, *, problems: ProblemSink = fail_on_error) -> Iterator[Document]:
         """Yield the note of every DocumentReference in a file, or in each `.json` or `.ndjson` file below a folder."""

@@ -72,7 +72,7 @@ class Omop(CorpusFormat):
     ending = ".csv"
     holds = frozenset[Content]({"entities", "discontinuous", "concepts", "attributes"})
 
-    date: str = ""
+    date: str = "today"  # or a day such as 2025-03-31
 
     def __post_init__(self) -> None:
         try:
@@ -97,7 +97,9 @@ class Omop(CorpusFormat):
                 stream.write(_csv_line("" if value is None else value for value in row.values()))
 
     def _day(self) -> dates.date:
-        return dates.date.fromisoformat(self.date) if self.date else dates.datetime.now(dates.UTC).date()
+        if self.date == "today":
+            return dates.datetime.now(dates.UTC).date()
+        return dates.date.fromisoformat(self.date)
 
     def _rows(self, document: Document, numbers: Iterator[int]) -> Iterator[dict[str, Any]]:
         if not _WHOLE_NUMBER.fullmatch(document.id):

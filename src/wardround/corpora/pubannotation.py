@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from wardround.corpora.corpus_files import BYTE_ORDER_MARK, files_below, id_of, open_for_writing, read_each, read_text
-from wardround.corpora.corpus_format import Content, CorpusFormat, Draft, ProblemSink, Reporter, fail_on_error
+from wardround.corpora.corpus_format import Clue, Content, CorpusFormat, Draft, ProblemSink, Reporter, fail_on_error
 from wardround.errors import CorpusError, TextError
 from wardround.parsing import MalformedDataError, is_integer, parse_json
 from wardround.text.document import Document, Level, Relation
@@ -36,6 +36,7 @@ class Pubannotation(CorpusFormat):
     name = "pubannotation"
     description = "PubAnnotation `.json`, one document or a list of them"
     ending = ".json"
+    clues = (Clue((".json",), "has denotations", content=r'"denotations"\s*:\s*\['),)
     holds = frozenset[Content]({"entities", "discontinuous", "relations", "concepts", "attributes"})
 
     def read(self, path: Path, *, problems: ProblemSink = fail_on_error) -> Iterator[Document]:
