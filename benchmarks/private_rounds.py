@@ -16,7 +16,7 @@ from wardround.models.encoders import MINILM
 from wardround.reports.tables import Table
 
 SIZES: dict[str, dict[str, Any]] = {
-    "smallest": {"encoder": "bert-tiny", "rounds": 3, "sentences": 24},
+    "smallest": {"encoder": "bert-tiny", "rounds": 3, "sentences": 12, "small": True},
     "quick": {"encoder": MINILM, "rounds": 5, "sentences": 128},
     "full": {"encoder": MINILM, "rounds": 9, "sentences": 256},
 }
